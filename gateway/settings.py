@@ -106,9 +106,9 @@ MIDDLEWARE = [
     "gateway.middleware.people.WhiteNoiseMiddleware",
     "gateway.middleware.people.LanguageMiddleware",
     "gateway.middleware.people.SessionMiddleware",
-    "gateway.middleware.people.CsrfViewMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
     "gateway.middleware.people.AuthenticationMiddleware",
-    "gateway.middleware.people.MessageMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
 ]
 
 ROOT_URLCONF = "gateway.urls"
@@ -220,11 +220,12 @@ EMAIL_TIMEOUT = _mail["EMAIL_TIMEOUT"]
 DEFAULT_FROM_EMAIL = _mail["DEFAULT_FROM_EMAIL"]
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": [],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_AUTHENTICATION_CLASSES": [],  # each surface has its own: `keys.authentication`
+    "DEFAULT_PERMISSION_CLASSES": [],  # the pipeline's
+    "DEFAULT_PARSER_CLASSES": ["gateway.surfaces.reading.StrictJsonParser"],
+    "DEFAULT_RENDERER_CLASSES": ["gateway.surfaces.responses.JsonRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway.surfaces.negotiation.Negotiation",
+    "DEFAULT_SCHEMA_CLASS": "gateway.surfaces.openapi.schema.SurfaceSchema",
     "EXCEPTION_HANDLER": "gateway.surfaces.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }

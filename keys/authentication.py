@@ -14,12 +14,13 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
-from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, CSRFCheck
+from rest_framework.request import Request
 
 from audit import security
 from audit.reverts import reverted_by
-from core.call import Call, CredentialKind, CredentialRef, Surface
+from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
 from core.network.allowed_networks import is_allowed
 from keys import credential_values
@@ -35,6 +36,30 @@ from keys.sign_in.sessions import digest_of_session
 MAX_REASON = 500
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that let an approver read a text in another order than it has."""
+
+
+class ProgramAuthentication(BaseAuthentication):
+    """REST framework's view of `identify_machine`: `request.auth` is the call."""
+
+    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
+        call = identify_machine(request._request)
+        return call.person, call
+
+
+class SessionAuthentication(BaseAuthentication):
+    """REST framework's view of `identify_session`: `request.auth` is the call."""
+
+    may_lack_second_factor = False
+
+    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
+        call = identify_session(request._request, may_lack_second_factor=self.may_lack_second_factor)
+        return call.person, call
+
+
+class LaxSessionAuthentication(SessionAuthentication):
+    """The same for who has yet to set up a second factor: their call may do nothing."""
+
+    may_lack_second_factor = True
 
 
 def identify_machine(request: HttpRequest) -> Call:
@@ -200,15 +225,8 @@ def _call_of_person(
     )
 
 
-class _CsrfCheck(CsrfViewMiddleware):
-    """Django's own check, answering with its reason instead of a page."""
-
-    def _reject(self, request: HttpRequest, reason: str) -> str:
-        return reason
-
-
 def _require_csrf_token(request: HttpRequest) -> None:
-    check = _CsrfCheck(lambda _: HttpResponse())
+    check = CSRFCheck(lambda _: HttpResponse())
     check.process_request(request)
     try:
         reason = check.process_view(request, lambda _: HttpResponse(), (), {})

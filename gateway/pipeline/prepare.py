@@ -3,7 +3,9 @@
 Read `prepare`: that is the whole order of checks. A refusal is recorded here.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -28,7 +30,7 @@ from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
 from gateway.pipeline import agent_change_limit, disclosure, replay, replication
 from gateway.pipeline.charges import charge
-from gateway.pipeline.inputs import Answer, Change, Inputs, InputSource, ValidatedInput
+from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
 from keys.permissions import more_privileged_people
@@ -99,12 +101,12 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
 
 
-def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
+def require_admission(operation: Operation, call: Call, arguments: Mapping[str, str] = MappingProxyType({})) -> None:
     """The first stage alone, for what must be authorised before it is looked at; refusals are recorded."""
     try:
         require_admitted(operation, call)
     except GatewayError as refusal:
-        record_refusal(operation, call, inputs.arguments, refusal.code)
+        record_refusal(operation, call, arguments, refusal.code)
         raise
 
 

@@ -9,7 +9,6 @@ from django.http import HttpResponseBase
 
 from core.deadlines import Deadline, current_deadline
 from gateway.server.environ import Environ
-from gateway.surfaces.responses import pairs_of
 
 BLOCK = 65_536
 """Bytes. A file is read in blocks of this size, and one up to it is sent at once."""
@@ -78,4 +77,6 @@ def answer(application: Application, environ: Environ, deadline: Deadline) -> An
 
 def _headers(response: HttpResponseBase) -> list[Header]:
     cookies = (("Set-Cookie", cookie.output(header="")) for cookie in response.cookies.values())
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in chain(pairs_of(response), cookies)]
+    return [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in chain(response.headers.items(), cookies)
+    ]

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -17,23 +17,29 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse, HttpResponseBase
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from core.call import Call
 from core.database import shared_clock
 from core.errors import GatewayError, InvalidRequest
+from core.operation import Operation
 from core.secrets.digests import digests, is_digest, name_of_encryption_key
 from core.shapes import parse_guid
+from core.text.json_text import json_of
+from gateway import pipeline
 from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, with_effects
 from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
+from gateway.surfaces.problems import problem_response
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 KEPT_FOR = timedelta(hours=24)
 
 NOT_KEPT = frozenset({401, 403, 429})
-KEPT_HEADERS = ("Content-Type", "Location", "ETag")
+KEPT_HEADERS = ("Location", "ETag")
 
 
 class KeyReused(GatewayError):
@@ -44,42 +50,35 @@ class InProgress(GatewayError):
     status, code, title = 409, "Idempotency.InProgress", "The first request with this idempotency key still runs"
 
 
-def key_of(request: HttpRequest) -> str | None:
-    """The request's Idempotency-Key, None without one; raises InvalidRequest when it is not 1–255 printable ASCII."""
-    key: str | None = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    if key is None or request.method not in ("POST", "PATCH", "DELETE"):
-        return None
-    if not re.fullmatch(r"[\x20-\x7e]{1,255}", key):
-        detail = "must be 1 to 255 printable ASCII characters"
-        raise InvalidRequest.naming(detail, parameter="Idempotency-Key", sentence=f"Idempotency-Key {detail}.")
-    return key
-
-
 def answer_once(
-    request: HttpRequest,
+    operation: Operation,
+    request: Request,
     call: Call,
-    key: str,
-    *,
-    respond: Callable[[Call], HttpResponse],
-    review: Callable[[int, Any], HttpResponse],
-    note: Callable[[Any], None],
-) -> HttpResponse:
-    """The kept answer, or the one that `respond` makes, which is kept if it is final.
+    arguments: Mapping[str, str],
+    respond: Callable[[Call], HttpResponseBase],
+) -> HttpResponseBase:
+    """What `respond` makes of the call. With an Idempotency-Key it is kept if it is final, and given again.
 
-    `respond` takes the call that says what was interrupted, `review` the status and body of a kept answer, to show what
-    its caller may see of it now; both render refusals too. `note` records the body that is shown once more. The caller
-    has authorised the request before. Raises KeyReused or InProgress.
+    `respond` gets the call that says what was interrupted. A kept answer shows what its caller may see of it now, and
+    is recorded as a read. Raises InvalidRequest, KeyReused or InProgress, after permission was looked at.
     """
+    if "HTTP_IDEMPOTENCY_KEY" not in request.META:
+        return respond(call)
+    pipeline.require_admission(operation, call, arguments)
+    key = _key_of(request)
+    if key is None:
+        return respond(call)
     kept = _claim(call, key, _content_of(request, call))
     if kept.status is not None:
-        response = _replay(kept, call, review)
-        if response.status_code < 400 and response.content:
-            note(json.loads(response.content))
-        response["Idempotency-Replayed"] = "true"
-        return response
+        replayed = _replay(operation, request, call, arguments, kept)
+        replayed["Idempotency-Replayed"] = "true"
+        return replayed
     try:
         with renewal.of(kept.pk):
-            response = respond(replace(call, interrupted=_attempts_of(kept)[:-1]))
+            try:
+                response = respond(replace(call, interrupted=_attempts_of(kept)[:-1]))
+            except GatewayError as refusal:  # a retry gets the same refusal
+                response = problem_response(request, refusal)
     except BaseException:
         _end(kept, None)
         raise
@@ -87,19 +86,33 @@ def answer_once(
     return response
 
 
-def _replay(kept: IdempotencyRecord, call: Call, review: Callable[[int, Any], HttpResponse]) -> HttpResponse:
+def _key_of(request: Request) -> str | None:
+    """The request's Idempotency-Key, None for a read; raises InvalidRequest when it is not 1–255 printable ASCII."""
+    key: str = request.META["HTTP_IDEMPOTENCY_KEY"]
+    if request.method not in ("POST", "PATCH", "DELETE"):
+        return None
+    if not re.fullmatch(r"[\x20-\x7e]{1,255}", key):
+        detail = "must be 1 to 255 printable ASCII characters"
+        raise InvalidRequest.naming(detail, parameter="Idempotency-Key", sentence=f"Idempotency-Key {detail}.")
+    return key
+
+
+def _replay(
+    operation: Operation, request: Request, call: Call, arguments: Mapping[str, str], kept: IdempotencyRecord
+) -> HttpResponse:
     """The kept answer; a successful one is looked at anew for who is confined, or has other rights than then."""
-    status = kept.status or 500
-    if status < 400 and (call.scopes or kept.rights != _rights_of(call)):
-        response = review(status, json.loads(kept.body) if kept.body else None)
-        if response.status_code == status:
-            for name, value in kept.headers.items():
-                response.headers.setdefault(name, value)
-        return response
-    response = HttpResponse(kept.body, status=status, headers=kept.headers)
-    if "Content-Type" not in kept.headers:
-        del response["Content-Type"]
-    return response
+    status, body = kept.status or 500, json.loads(kept.body) if kept.body else None
+    if status < 400:
+        if call.scopes or kept.rights != _rights_of(call):
+            try:
+                body = pipeline.review(operation, call, arguments, body)
+            except GatewayError as refusal:
+                return problem_response(request, refusal)
+        if body:
+            pipeline.record_replayed(operation, call, arguments, body)
+    media_type = kept.headers.get("Content-Type")
+    headers = {name: value for name, value in kept.headers.items() if name != "Content-Type"}
+    return Response(body, status=status, headers=headers, content_type=media_type)
 
 
 def _rights_of(call: Call) -> str:
@@ -113,7 +126,7 @@ def _attempts_of(claim: IdempotencyRecord) -> tuple[UUID, ...]:
     return tuple(attempt for text in claim.call_ids if (attempt := parse_guid(text)) is not None)
 
 
-def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
+def _end(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
     """Keep the final answer, or leave the key to a retry when there is none (None).
 
     Never raises for the database: what was done is done, and the caller must hear so. The claim then runs out as that
@@ -131,7 +144,7 @@ def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
             return
 
 
-def _note_end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
+def _note_end(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
     """See `_end`.
 
     A request that failed may have done something all the same, so its retry has to know of it. What was committed as
@@ -146,7 +159,10 @@ def _note_end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
         mine.update(lease_until=shared_clock.now(), call_ids=[str(each) for each in known])
     elif response.status_code not in NOT_KEPT:
         headers = {name: response[name] for name in KEPT_HEADERS if name in response}
-        mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))
+        if body := _body_of(response):
+            is_problem = response.status_code >= 400
+            headers["Content-Type"] = response["Content-Type"] if is_problem else "application/json"
+        mine.update(status=response.status_code, headers=headers, body=body)
     elif with_effects(_attempts_of(claim)):
         mine.update(lease_until=shared_clock.now())
     else:
@@ -212,7 +228,7 @@ def _is_to_be_made_anew(earlier: IdempotencyRecord, call: Call) -> bool:
     return (has_other_rights and earlier.status >= 400) or (is_dry_run and (has_other_rights or bool(call.scopes)))
 
 
-def _content_of(request: HttpRequest, call: Call) -> bytes:
+def _content_of(request: Request, call: Call) -> bytes:
     """What makes a request the same: the directory it is for, however it was chosen, is part of it."""
     directory = str(call.directory.id) if call.directory else ""
     parts = [directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")]
@@ -224,11 +240,12 @@ def _content_of(request: HttpRequest, call: Call) -> bytes:
 _FINGERPRINT: Final = b"fingerprint of a request"
 
 
-def _without_secrets(content: bytes) -> str:
-    text = content.decode()
-    if not any(f'"{name}"' in text for name in SECRET_MEMBERS):
-        return text
-    document: Any = json.loads(text)
-    if isinstance(document, dict):
-        document |= {name: None for name in SECRET_MEMBERS if name in document}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+def _body_of(response: Any) -> str:
+    """The body of a response as it is kept: what is shown once is null in it."""
+    if not isinstance(response, Response):  # a problem
+        content: str = response.content.decode()
+        return content
+    body = response.data
+    if isinstance(body, dict):
+        body = body | {name: None for name in SECRET_MEMBERS if name in body}
+    return "" if body is None else json_of(body).decode()

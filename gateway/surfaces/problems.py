@@ -1,6 +1,5 @@
 """Problem details (RFC 9457): the one place where errors become responses. The errors are in `core.errors`."""
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,7 +12,7 @@ from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.template.loader import render_to_string
 from django.utils.encoding import escape_uri_path
 from django.utils.translation import gettext as _
-from rest_framework import exceptions as drf
+from rest_framework.exceptions import APIException
 
 from core.errors import (
     BodyTooLarge,
@@ -24,14 +23,12 @@ from core.errors import (
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
-    RateLimited,
     ServiceUnavailable,
-    Unauthorized,
     UnsupportedMediaType,
     UriTooLong,
 )
+from core.text.json_text import json_of
 from gateway.surfaces.languages import in_language_of
-from gateway.surfaces.responses import Response
 
 logger = structlog.get_logger(__name__)
 
@@ -54,8 +51,8 @@ def problem_of(request: HttpRequest, error: GatewayError) -> dict[str, Any]:
 
 def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
     """The response of an error."""
-    problem = json.dumps(problem_of(request, error), ensure_ascii=False, separators=(",", ":"))
-    return Response(problem.encode(), "application/problem+json", status=error.status, headers=error.headers)
+    content = json_of(problem_of(request, error))
+    return HttpResponse(content, status=error.status, headers=error.headers, content_type="application/problem+json")
 
 
 def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
@@ -75,10 +72,13 @@ def error_of(exception: Exception) -> GatewayError:
     """What an exception means to the caller. One that nobody foresaw is logged with its traceback and tells nothing."""
     if isinstance(exception, GatewayError):
         return exception
-    for kinds, error in _FORESEEN:
+    for kinds, status in _FORESEEN:
         if isinstance(exception, kinds):
-            known: GatewayError = error(exception)
-            return known
+            return _BY_STATUS[status]()
+    if isinstance(exception, UnreadablePostError):
+        return MalformedRequest("The body ended before it was complete.")
+    if isinstance(exception, APIException):
+        return _BY_STATUS.get(exception.status_code, InvalidRequest)()
     if isinstance(exception, (OperationalError, InterfaceError)):
         logger.error("database not available", exc_info=exception)
         return ServiceUnavailable()
@@ -86,24 +86,13 @@ def error_of(exception: Exception) -> GatewayError:
     return GatewayError()
 
 
-_FORESEEN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], ...] = (
-    ((Http404, drf.NotFound), lambda _: NotFound()),
-    ((PermissionDenied, drf.PermissionDenied), lambda _: Forbidden()),
-    ((drf.NotAuthenticated, drf.AuthenticationFailed), lambda _: Unauthorized()),
-    (drf.MethodNotAllowed, lambda _: MethodNotAllowed()),
-    (drf.NotAcceptable, lambda _: NotAcceptable()),
-    (drf.UnsupportedMediaType, lambda _: UnsupportedMediaType()),
-    (drf.ParseError, lambda _: MalformedRequest()),
-    (drf.Throttled, lambda refusal: RateLimited(retry_after=max(1, int(refusal.wait or 1)))),
-    ((drf.ValidationError, SuspiciousOperation), lambda _: InvalidRequest()),
-    (UnreadablePostError, lambda _: MalformedRequest("The body ended before it was complete.")),
-)
+_FORESEEN = ((Http404, 404), (PermissionDenied, 403), (SuspiciousOperation, 400))
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> HttpResponse:
-    """Django REST framework's hook: every exception of every API view ends here."""
+    """REST framework's hook: every exception of its views ends here."""
     error = error_of(exception)
-    response = problem_response(context["request"]._request, error)
+    response = problem_response(context["request"], error)
     if error.status == 405:
         response["Allow"] = ", ".join(context["view"].allowed_methods)
     return response

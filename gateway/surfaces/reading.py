@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote_plus
 
 from django.http import HttpRequest
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
 
 from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
 from core.shapes import Body, load_body
@@ -38,27 +40,23 @@ def read_query(request: HttpRequest, *, lists: Collection[str] = ()) -> dict[str
     return values
 
 
-def read_document(request: HttpRequest) -> Any:
-    """The JSON body, None for an empty one; raises UnsupportedMediaType, MalformedRequest, InvalidRequest for null."""
-    refuse_encoding(request)
-    body = request.body
-    if not body and not request.META.get("CONTENT_TYPE"):
-        return None
-    media_type, _, parameters = request.META.get("CONTENT_TYPE", "").partition(";")
-    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
-    if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8"):
-        raise UnsupportedMediaType
-    document = parse_json(body)
-    return load_body(Body, document) if document is None else document  # null is no body that was left out
+class StrictJsonParser(BaseParser):
+    """A JSON document that can be read in one way only; `null` is none, and no body that was left out."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+        document = parse_json(stream.read())
+        return load_body(Body, document) if document is None else document
 
 
-def refuse_members(request: HttpRequest) -> None:
+def refuse_members(request: Request) -> None:
     """For an operation that takes no body: none may be sent, or an empty object. What else is in it would be ignored.
 
     Raises UnknownMember, InvalidRequest, UnsupportedMediaType or MalformedRequest.
     """
     if request.body:
-        load_body(Body, read_document(request))
+        load_body(Body, request.data)
 
 
 def refuse_headers(request: HttpRequest) -> None:

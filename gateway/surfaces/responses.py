@@ -1,53 +1,32 @@
-"""Responses for programs, with headers that are cheap to set: every answer has ten of them."""
+"""Answers of the pipeline as responses of REST framework. Refusals are rendered in `problems`, lists in `streams`."""
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase
-from django.http.response import ResponseHeaders
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.call import Call
+from core.text.json_text import json_of
+from gateway import pipeline
 
 
-class QuickHeaders(ResponseHeaders):
-    """Django's headers, which encode each name and value to see whether that can be done: of printable ASCII it can.
+class JsonRenderer(BaseRenderer):
+    """JSON, whatever Accept says; nothing at all for an answer without a body."""
 
-    Nothing printable ends a line, so that no value can bring a header of its own.
-    """
+    media_type, format, charset, render_style = "application/json", "json", None, "binary"
 
-    @classmethod
-    def of(cls, headers: ResponseHeaders) -> "QuickHeaders":
-        """The same headers."""
-        quick = cls({})
-        quick._store = headers._store
-        return quick
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(value, str) and value.isascii() and value.isprintable():
-            self._store[name.lower()] = (name, value)
-        else:
-            super().__setitem__(name, value)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._store
-
-    def pairs(self) -> Iterable[tuple[str, str]]:
-        """Names and values, without a look-up for each."""
-        pairs: Iterable[tuple[str, str]] = self._store.values()
-        return pairs
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return b"" if data is None else json_of(data)
 
 
-class Response(HttpResponse):
-    """An answer to a program. Names of headers are ours; without a content there is no media type."""
-
-    def __init__(self, content: bytes | None, media_type: str, *, status: int, headers: Mapping[str, str]) -> None:
-        super().__init__(content or b"", content_type=media_type, status=status)
-        self.headers = QuickHeaders.of(self.headers)
-        for name, value in headers.items():
-            self.headers[name] = value
-        if content is None:
-            del self.headers["Content-Type"]
-
-
-def pairs_of(response: HttpResponseBase) -> Iterable[tuple[str, str]]:
-    """The headers of any response."""
-    headers = response.headers
-    return headers.pairs() if isinstance(headers, QuickHeaders) else headers.items()
+def response_of(request: Request, call: Call, answer: pipeline.Answer) -> Response:
+    """The response of an answer, with the entity tag of a single object, and where a created one is found."""
+    headers, body = dict(answer.headers), answer.body
+    if isinstance(body, dict) and "version" in body:
+        headers["ETag"] = f'"{body["version"]}"'
+        if call.knows(body["version"]):
+            return Response(status=304, headers=headers)
+    if answer.status == 201 and isinstance(body, dict) and "id" in body:
+        headers.setdefault("Location", f"{request.path}/{body['id']}")
+    return Response(body, status=answer.status, headers=headers)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -25,16 +25,12 @@ def is_for_programs(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is at an address. `operations` are those of an operation's view, by method; none for any other view.
-
-    A view that `is_direct` finds out by itself who calls and makes a problem of every failure.
-    """
+    """What is at an address. `operations` are those of an operation's view, by method; none for any other view."""
 
     view: Callable[..., HttpResponseBase]
     name: str
     operations: Mapping[str, Operation] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
-    is_direct: bool = False
 
     def operation(self, method: str | None) -> Operation | None:
         return self.operations.get("GET" if method == "HEAD" else method or "")
@@ -73,7 +69,7 @@ def find_route(path: str) -> Route | None:
         return _GUID.sub(lambda place: identifiers[int(place[0][-12:])], value)
 
     arguments = {name: given(value) for name, value in route.arguments.items()}
-    return Route(route.view, route.name, route.operations, arguments, route.is_direct)
+    return replace(route, arguments=arguments)
 
 
 @lru_cache(maxsize=4096)
@@ -85,7 +81,14 @@ def _resolve(path: str, addresses: str) -> Route | None:
     return Route(
         view=match.func,
         name=match.view_name or "other",
-        operations=getattr(match.func, "operations", {}),
+        operations=_operations_of(match.func),
         arguments={name: value for name, value in match.kwargs.items() if isinstance(value, str)},
-        is_direct=getattr(match.func, "is_direct", False),
     )
+
+
+def _operations_of(view: Any) -> Mapping[str, Operation]:
+    """The operations of a view, by method: of an OperationViewSet's actions, or what a page says that it stands for."""
+    if not hasattr(view, "actions"):
+        return getattr(view, "operations", {})
+    of_actions, actions = getattr(view.cls, "operations", {}), view.actions
+    return {method.upper(): of_actions[action] for method, action in actions.items() if action in of_actions}

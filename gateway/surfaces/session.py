@@ -3,23 +3,21 @@
 These are no operations: they make and end the identity that operations are called with.
 """
 
-from datetime import datetime
 from typing import Any, ClassVar
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import get_token
 from pydantic import ConfigDict, Field
 from rest_framework.request import Request
-from rest_framework.viewsets import ViewSet
+from rest_framework.response import Response
 from typing_extensions import TypedDict
 
+from core.call import Call
 from core.errors import NotFound
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
-from gateway.surfaces.openapi.on_demand import SchemaOnDemand
-from gateway.surfaces.reading import read_document, read_query
-from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
-from keys.authentication import identify_session
+from gateway.surfaces.reading import read_query
+from gateway.surfaces.views import ProgramViewSet, StrictRequest
+from keys.authentication import LaxSessionAuthentication, SessionAuthentication, identify_session
 from keys.sign_in import sessions
 from keys.sign_in.session_store import stored_key_of
 
@@ -67,16 +65,16 @@ class AccessTokenRecord(TypedDict):
     expiresAt: Moment
 
 
-def _session_record(request: HttpRequest, person: Any, permissions: frozenset[str]) -> SessionRecord:
+def _session_record(request: StrictRequest, call: Call) -> SessionRecord:
     user: SessionUser = {
-        "username": person.username,
-        "displayName": person.display_name,
-        "permissions": sorted(permissions),
+        "username": call.person.username,
+        "displayName": call.person.display_name,
+        "permissions": sorted(call.permissions),
     }
-    return {"user": user, "csrfToken": get_token(request)}
+    return {"user": user, "csrfToken": get_token(request._request)}
 
 
-class SessionViewSet(ViewSet):
+class SessionViewSet(ProgramViewSet):
     """`/rest/session`."""
 
     resource = "session"
@@ -87,46 +85,43 @@ class SessionViewSet(ViewSet):
         "create_access_token": ("201", AccessTokenRecord),
     }
     bodies: ClassVar = {"create": SignIn}
-    http_method_names = OperationViewSet.http_method_names
-    content_negotiation_class = JsonOnly
-    schema = SchemaOnDemand("sessions.SessionSchema")
+    authentication_classes = (LaxSessionAuthentication,)
 
-    def create(self, request: Request) -> HttpResponse:
+    def perform_authentication(self, request: Request) -> None:
+        if self.action != "create":
+            super().perform_authentication(request)
+
+    def create(self, request: StrictRequest) -> Response:
         """Sign in with a local account, or as a person of a connected directory."""
-        raw = request._request
-        given = load_body(SignIn, read_document(raw))
+        given = load_body(SignIn, request.data)
         sessions.sign_in(
-            raw, username=given.username, password=given.password, directory=given.directory, code=given.code
+            request._request,
+            username=given.username,
+            password=given.password,
+            directory=given.directory,
+            code=given.code,
         )
         # The session is new and so is its CSRF token: identify reads what the next request will see.
-        call = identify_session(raw, check_csrf=False, may_lack_second_factor=True)
-        return JsonResponse(_session_record(raw, call.person, call.permissions))
+        call = identify_session(request._request, check_csrf=False, may_lack_second_factor=True)
+        return Response(_session_record(request, call))
 
-    def retrieve(self, request: Request) -> HttpResponse:
+    def retrieve(self, request: StrictRequest) -> Response:
         """Who is signed in."""
-        raw = request._request
-        call = identify_session(raw, may_lack_second_factor=True)
-        return JsonResponse(_session_record(raw, call.person, call.permissions))
+        return Response(_session_record(request, request.auth))
 
-    def destroy(self, request: Request) -> HttpResponse:
+    def destroy(self, request: StrictRequest) -> Response:
         """Sign out: the session ends and its access tokens are revoked."""
-        raw = request._request
-        identify_session(raw, may_lack_second_factor=True)
-        sessions.sign_out(raw)
-        return HttpResponse(status=204)
+        sessions.sign_out(request._request)
+        return Response(status=204)
 
-    def create_access_token(self, request: Request) -> HttpResponse:
+    def create_access_token(self, request: StrictRequest) -> Response:
         """Issue a short-lived platform token for tools run by hand, shown this once."""
-        raw = request._request
-        call = identify_session(raw)
-        value: str
-        expires_at: datetime
-        value, expires_at = sessions.issue_access_token(raw, call)
+        value, expires_at = sessions.issue_access_token(request._request, request.auth)
         record: AccessTokenRecord = {"accessToken": value, "expiresAt": render_timestamp(expires_at) or ""}
-        return JsonResponse(record, status=201)
+        return Response(record, status=201)
 
 
-class SessionsViewSet(ViewSet):
+class SessionsViewSet(ProgramViewSet):
     """`/rest/sessions`."""
 
     resource = "sessions"
@@ -136,16 +131,12 @@ class SessionsViewSet(ViewSet):
         "destroy_others": ("204", None),
     }
     bodies: ClassVar[dict[str, Any]] = {}
-    http_method_names = OperationViewSet.http_method_names
-    content_negotiation_class = JsonOnly
-    schema = SchemaOnDemand("sessions.SessionSchema")
+    authentication_classes = (SessionAuthentication,)
 
-    def list(self, request: Request) -> HttpResponse:
+    def list(self, request: StrictRequest) -> Response:
         """List where you are signed in, the most recently used first."""
-        raw = request._request
-        call = identify_session(raw)
-        query = load_query(PageQuery, read_query(raw))
-        own = stored_key_of(raw)
+        query = load_query(PageQuery, read_query(request))
+        own = stored_key_of(request._request)
 
         def render(session: Any) -> PersonSessionRecord:
             return {
@@ -158,22 +149,18 @@ class SessionsViewSet(ViewSet):
                 "userAgent": session.user_agent,
             }
 
-        found = sessions.sessions_of(call.person.id)
-        return JsonResponse(page_of(call, found, query=query, order=("-last_seen_at", "id"), render=render))
+        found = sessions.sessions_of(request.auth.person.id)
+        return Response(page_of(request.auth, found, query=query, order=("-last_seen_at", "id"), render=render))
 
-    def destroy(self, request: Request, id: str) -> HttpResponse:
+    def destroy(self, request: StrictRequest, id: str) -> Response:
         """Sign out of one of your sessions: it ends and its access tokens are revoked."""
-        raw = request._request
-        call = identify_session(raw)
         session_id = parse_guid(id)
         if session_id is None:
             raise NotFound
-        sessions.end(raw, call.person, session_id)
-        return HttpResponse(status=204)
+        sessions.end(request._request, request.auth.person, session_id)
+        return Response(status=204)
 
-    def destroy_others(self, request: Request) -> HttpResponse:
+    def destroy_others(self, request: StrictRequest) -> Response:
         """Sign out everywhere else: all your sessions but this one end, and their access tokens are revoked."""
-        raw = request._request
-        call = identify_session(raw)
-        sessions.end_others(raw, call.person)
-        return HttpResponse(status=204)
+        sessions.end_others(request._request, request.auth.person)
+        return Response(status=204)

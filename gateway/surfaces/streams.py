@@ -1,4 +1,4 @@
-"""Lists as NDJSON and CSV: what Accept asks for, and how the records of a stream are written.
+"""Lists as NDJSON and CSV, written as their records come. What Accept asks for, `negotiation` finds out.
 
 A stream that breaks off must not look complete. Granian ends a chunked transfer properly whatever the application does
 (2.8, seen with raw sockets), so the text itself says it: its last line is never finished, which makes every strict
@@ -12,11 +12,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import cache
+from operator import methodcaller
 from threading import RLock
 from typing import Any, get_args, get_origin
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from pydantic_core import to_json
+from rest_framework.renderers import BaseRenderer
 from typing_extensions import get_type_hints, is_typeddict
 
 from audit.shapes import RecordJson
@@ -30,7 +32,6 @@ from directory.shapes.record import DirectoryObject
 from gateway.surfaces.problems import error_of, problem_of
 from keys.callers import find_caller
 
-_JSON = "application/json"
 _CONTENT_TYPES = {
     StreamFormat.NDJSON: "application/x-ndjson",
     StreamFormat.CSV: "text/csv; charset=utf-8; header=present",
@@ -66,37 +67,6 @@ def record_shape(output: Any) -> Any:
     return shape if any(members >= get_type_hints(streamed).keys() for streamed in _STREAMED) else None
 
 
-def wanted_format(operation: Operation, accept: str | None) -> StreamFormat | None:
-    """The format of a stream where the operation has one and Accept prefers it to a page of JSON (RFC 9110 12.5.1).
-
-    Of equally wanted types the one named more exactly wins, then JSON. What nobody offers gets JSON, too.
-    """
-    if not accept or record_shape(operation.output) is None:
-        return None
-    ranges = _ranges(accept)
-    best = max((_JSON, *StreamFormat), key=lambda offered: _preference(offered, ranges))
-    return None if best == _JSON else StreamFormat(best)
-
-
-def _ranges(accept: str) -> dict[str, float]:
-    """The media ranges of an Accept header with their qualities; what cannot be read is left out."""
-    found: dict[str, float] = {}
-    for item in accept.lower().split(","):
-        name, *parameters = (part.strip() for part in item.split(";"))
-        quality = next((text[2:].strip() for text in parameters if text.startswith("q=")), "1")
-        if re.fullmatch(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", quality):
-            found[name] = float(quality)
-    return found
-
-
-def _preference(offered: str, ranges: Mapping[str, float]) -> tuple[float, int]:
-    """How much a type is wanted, and how exactly it was named."""
-    for exactness, name in ((2, offered), (1, f"{offered.partition('/')[0]}/*"), (0, "*/*")):
-        if name in ranges:
-            return ranges[name], exactness if ranges[name] else 0
-    return 0.0, 0
-
-
 def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
     """The query of a stream, which has no pages; raises InvalidRequest naming the parameter."""
     for name in ("pageSize", "cursor"):
@@ -114,10 +84,10 @@ def stream_response(
         return HttpResponse(content_type=_CONTENT_TYPES[stream.form], headers=headers)
     streaming = find_caller(request)
     place = _take_place(streaming.credential.unique_id if streaming else "")
-    writer = _Ndjson() if stream.form is StreamFormat.NDJSON else _Csv(record_shape(operation.output), stream)
+    columns = _columns(record_shape(operation.output), stream)
     caller: dict[str, str] = {}
     tracing.hand_on(caller)  # the request's own span ends before what is sent is made
-    octets = _write(request, stream, writer, tracing.span(f"stream {operation.name}", carrier=caller))
+    octets = _write(request, stream, columns, tracing.span(f"stream {operation.name}", carrier=caller))
     return StreamingHttpResponse(_Written(octets, place), content_type=_CONTENT_TYPES[stream.form], headers=headers)
 
 
@@ -165,97 +135,86 @@ class _Written:
 
 
 def _write(
-    request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv", span: AbstractContextManager[tracing.Span]
+    request: HttpRequest, stream: RecordStream, columns: "Columns", span: AbstractContextManager[tracing.Span]
 ) -> Generator[bytes, None, None]:
+    renderer = NdjsonRenderer() if stream.form is StreamFormat.NDJSON else CsvRenderer()
     with span as present:
         try:
-            yield writer.head()
+            yield renderer.head(columns)
             for part in stream.parts:
-                lines = writer.lines(part)
+                lines = renderer.render(part, renderer_context=columns)
                 for start in range(0, len(lines), _BLOCK):
                     yield lines[start : start + _BLOCK]
         except Exception as exception:  # noqa: BLE001 - the answer has begun: only here can its reader be told
             error = error_of(exception)
             present.fail(error.code)
             stream.failed(error)
-            yield writer.broken(problem_of(request, error))
+            yield renderer.broken(problem_of(request, error))
 
 
-class _Ndjson:
+class NdjsonRenderer(BaseRenderer):
     """One record a line."""
 
-    def head(self) -> bytes:
+    media_type, format, charset = StreamFormat.NDJSON.value, "ndjson", None
+
+    def head(self, columns: "Columns") -> bytes:
         return b""
 
-    def lines(self, part: Part) -> bytes:
-        return b"".join(json_of(record) + b"\n" for record in part)
+    def render(self, data: Part, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return b"".join(json_of(record) + b"\n" for record in data)
 
     def broken(self, problem: Mapping[str, Any]) -> bytes:
         return to_json(problem).removesuffix(b"}")
 
 
-class _Csv:
-    """RFC 4180: a header, then one record a row.
+class CsvRenderer(BaseRenderer):
+    """RFC 4180: a header, then one record a row; the context is its columns.
 
     Members of `account`, `group` and `target` are columns such as `account.enabled`, each attribute is one of its own.
     Several values stand in one cell, with `;` between them and `\\` before one that is part of a value; what is neither
     text nor a list of texts is JSON.
     """
 
-    def __init__(self, shape: Any, stream: RecordStream) -> None:
-        self._columns = _columns(shape, stream)
+    media_type, format, charset = StreamFormat.CSV.value, "csv", None
 
-    def head(self) -> bytes:
-        return _rows([list(self._columns)])
+    def head(self, columns: "Columns") -> bytes:
+        return _rows([list(columns)])
 
-    def lines(self, part: Part) -> bytes:
-        return _rows([[_cell(value(record)) for value in self._columns.values()] for record in part])
+    def render(self, data: Part, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return _rows([[_cell(value(record)) for value in renderer_context.values()] for record in data])
 
     def broken(self, problem: Mapping[str, Any]) -> bytes:
         detail = str(problem["detail"]).replace('"', "'")
         return f'"{problem["code"]}: {detail}'.encode()
 
 
-_Value = Callable[[Mapping[str, Any]], Any]
+Columns = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+"""How to find the value of each column in a record, by the column's name."""
 
 
-def _columns(shape: Any, stream: RecordStream) -> dict[str, _Value]:
-    """How to find the value of each column in a record, by the column's name."""
-    columns: dict[str, _Value] = {}
+def _columns(shape: Any, stream: RecordStream) -> Columns:
+    columns: dict[str, Callable[[Mapping[str, Any]], Any]] = {}
     for member, hint in get_type_hints(shape).items():
         if member in stream.absent:
             continue
+        inner = next((choice for choice in (hint, *get_args(hint)) if is_typeddict(choice)), None)
         if member == "attributes":
             for name in stream.attributes or ():
                 columns.setdefault(name, _inner("attributes", name))  # `name` has a column already, and so on
-            continue
-        if _is_list_of_records(hint):
+        elif inner is None:
+            columns[member] = methodcaller("get", member)
+        elif get_args(hint) == (inner,):  # a list of records
             columns[member] = _as_json(member)
-        elif (inner := _record_in(hint)) is None:
-            columns[member] = _outer(member)
         else:
             columns |= {f"{member}.{name}": _inner(member, name) for name in get_type_hints(inner)}
     return columns
 
 
-def _record_in(hint: Any) -> Any:
-    """The shape of a member that is a record, perhaps null; None for any other member."""
-    return next((choice for choice in (hint, *get_args(hint)) if is_typeddict(choice)), None)
-
-
-def _is_list_of_records(hint: Any) -> bool:
-    return get_origin(hint) is list and is_typeddict(get_args(hint)[0])
-
-
-def _as_json(member: str) -> _Value:
+def _as_json(member: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda record: to_json(record[member]).decode()
 
 
-def _outer(member: str) -> _Value:
-    return lambda record: record.get(member)
-
-
-def _inner(member: str, name: str) -> _Value:
+def _inner(member: str, name: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda record: (record[member] or {}).get(name)
 
 

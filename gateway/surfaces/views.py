@@ -1,52 +1,46 @@
-"""The views of operations: who calls is found out, the handler of the method answers, every failure is a problem.
+"""What the views of programs have in common, besides the settings of REST framework: how a request is read."""
 
-They are plain functions. REST framework's ViewSets, from which they are made, declare what is at a path, for its router
-and for OpenAPI; its own way through a request (a request of its own, negotiation, versions, parsers, throttles) costs a
-third of a read, and nothing of it is used.
-"""
-
-from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
 
-from core.call import Call, Surface
-from core.errors import MethodNotAllowed
-from gateway.surfaces.problems import error_of, problem_response
-from keys.authentication import identify_machine, identify_session
+from core.call import Call
 
-Handler = Callable[..., HttpResponseBase]
-"""Answers a call: gets the request, the call, and the path's arguments by name."""
-View = Callable[..., HttpResponseBase]
-
-METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
+METHODS = ("get", "head", "post", "patch", "delete")
 """OPTIONS describes nothing here; OpenAPI does."""
 
 
-def identification(surface: Surface) -> Callable[[HttpRequest], Call]:
-    """How a surface finds out who calls: a person by session and CSRF token, a program by its key or token."""
-    return identify_session if surface is Surface.REST else identify_machine
+class StrictRequest(Request):
+    """A request of a caller that is known; an empty body is parsed, too, if a media type says that there is one."""
+
+    auth: Call
+
+    def _load_stream(self) -> None:
+        body = self._request.body
+        self._stream = BytesIO(body) if body or self.content_type else None  # type: ignore[assignment]  # None: no body
 
 
-def view_of(surface: Surface, handlers: Mapping[str, Handler]) -> View:
-    """The view of a path with a handler for each of its methods. HEAD is answered as GET is."""
-    answered = dict(handlers)
-    if "GET" in answered:
-        answered["HEAD"] = answered["GET"]
-    allowed = ", ".join(method for method in METHODS if method in answered)
-    identify = identification(surface)
+class ProgramView(APIView):
+    """A view that says of itself nothing but its answer: 405 alone names the methods that are allowed."""
 
-    def view(request: HttpRequest, **arguments: str) -> HttpResponseBase:
-        try:
-            call = identify(request)
-            handler = answered.get(request.method or "")
-            if handler is None:
-                raise MethodNotAllowed(headers={"Allow": allowed})
-            return handler(request, call, **arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes a problem, logged if nobody foresaw it
-            return problem_response(request, error_of(error))
+    http_method_names = list(METHODS)
 
-    described: Any = view
-    described.csrf_exempt = True  # identify_session looks at the token itself
-    described.is_direct = True
-    return view
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        return {}
+
+    def initialize_request(self, request: HttpRequest, *_: Any, **__: Any) -> StrictRequest:
+        return StrictRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+        )
+
+
+class ProgramViewSet(ViewSetMixin, ProgramView):  # type: ignore[misc]  # both make the request of the other
+    """The same with actions."""

@@ -1,122 +1,66 @@
-"""ViewSets made from the registry, one per resource and surface, and the router that gives them their paths.
+"""ViewSets made from the registry, one per resource and surface: an action for each operation, and one for its batches.
 
-They declare what is where, for REST framework's router and for OpenAPI; what answers a request is a plain view with the
-handlers of its methods (`views`). Nothing here knows an operation by name: request in, pipeline, response out.
+Read `OperationViewSet` and `_single`: request in, pipeline, response out. Nothing here knows an operation by name.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from posixpath import commonpath
-from typing import Any, ClassVar, Final
+from http import HTTPMethod
+from typing import Any, ClassVar
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.urls import include, path
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.request import Request
+from django.http import HttpResponseBase
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.decorators import action
+from rest_framework.renderers import BaseRenderer
 from rest_framework.routers import SimpleRouter
-from rest_framework.viewsets import ViewSet
 
 from core.call import Call, Surface
-from core.errors import GatewayError
 from core.operation import Effect, Operation, operations
 from core.shapes import NoQuery, list_parameters
 from core.streams import RecordStream, StreamFormat
-from core.text.json_text import json_of
 from gateway import pipeline
-from gateway.surfaces.idempotency import answer_once, key_of
-from gateway.surfaces.openapi.on_demand import SchemaOnDemand
-from gateway.surfaces.problems import problem_response
-from gateway.surfaces.reading import (
-    read_document,
-    read_query,
-    read_versions,
-    refuse_headers,
-    refuse_members,
-    wants_async,
-)
-from gateway.surfaces.responses import Response
-from gateway.surfaces.streams import record_shape, require_no_page, stream_response, wanted_format
-from gateway.surfaces.views import METHODS, Handler, view_of
+from gateway.pipeline.batch_shapes import path_of
+from gateway.surfaces.batches import batch_response
+from gateway.surfaces.idempotency import answer_once
+from gateway.surfaces.reading import read_query, read_versions, refuse_headers, refuse_members, wants_async
+from gateway.surfaces.responses import JsonRenderer, response_of
+from gateway.surfaces.streams import CsvRenderer, NdjsonRenderer, record_shape, require_no_page, stream_response
+from gateway.surfaces.views import ProgramViewSet, StrictRequest
+from keys.authentication import ProgramAuthentication, SessionAuthentication
 
-JSON: Final = "application/json"
+_AUTHENTICATION: Mapping[Surface, type[BaseAuthentication]] = {
+    Surface.API: ProgramAuthentication,
+    Surface.REST: SessionAuthentication,
+}
+_JSON: list[BaseRenderer] = [JsonRenderer()]
+_STREAMS = [*_JSON, NdjsonRenderer(), CsvRenderer()]
 
-
-class JsonOnly(BaseContentNegotiation):
-    """Every answer is JSON whatever Accept says."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        return None
-
-    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
-        return renderers[0], renderers[0].media_type
+Action = Callable[..., HttpResponseBase]
 
 
-class OperationViewSet(ViewSet):
-    """The operations of one resource on one surface. `declared` maps an action's name to its operation."""
+class OperationViewSet(ProgramViewSet):
+    """The operations of one resource on one surface.
 
-    declared: ClassVar[dict[str, Operation]] = {}
-    handlers: ClassVar[dict[str, Handler]] = {}
+    `request.auth` is the `Call` of whoever the authentication class has identified. Permissions, limits and validation
+    are the pipeline's. `operations` has the operation of each action, `batches` names the actions that are batches.
+    """
+
     surface: ClassVar[Surface]
-    place: ClassVar[str]
-    http_method_names = [method.lower() for method in METHODS]
-    schema = SchemaOnDemand("operations.OperationSchema")
+    operations: ClassVar[Mapping[str, Operation]]
+    batches: ClassVar[frozenset[str]]
 
-    @classmethod
-    def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:
-        """The view of a path. REST framework's own is what it and OpenAPI read about it."""
-        by_method = {method.upper(): name for method, name in (actions or {}).items()}
-        view: Any = view_of(cls.surface, {method: cls.handlers[name] for method, name in by_method.items()})
-        declaration: Any = super().as_view(actions=actions, **initkwargs)
-        for name in ("cls", "initkwargs", "actions"):
-            setattr(view, name, getattr(declaration, name))
-        # What the rate limit needs to know before the view runs.
-        view.operations = {method: cls.declared[name] for method, name in by_method.items()}
-        return view
+    def get_renderers(self) -> list[BaseRenderer]:
+        operation = self.operations.get(self.action)
+        return _JSON if operation is None or record_shape(operation.output) is None else _STREAMS
 
 
-def viewset_of(
-    name: str, surface: Surface, declared: dict[str, Operation], handlers: dict[str, Handler], **attributes: Any
-) -> type[OperationViewSet]:
-    """A ViewSet of operations. Its actions are there to be described: what answers them are the handlers."""
-    actions = {action: _described_by(declared[action]) for action in handlers}
-    shown = {"declared": declared, "handlers": handlers, "surface": surface, **actions, **attributes}
-    return type(name, (OperationViewSet,), shown)
+def _single(operation: Operation) -> Action:
+    """The action that runs an operation."""
+    lists = list_parameters(operation.query or NoQuery)
 
-
-def _described_by(operation: Operation) -> Callable[[OperationViewSet, Request], None]:
-    def action(_viewset: OperationViewSet, _request: Request) -> None:
-        raise NotImplementedError
-
-    action.__name__ = _action_of(operation)
-    action.__doc__ = operation.function.__doc__
-    return action
-
-
-def _action_of(operation: Operation) -> str:
-    """The name of an operation's method on its ViewSet. Never just its verb: `delete` would answer every DELETE."""
-    return "run_" + operation.action.replace("-", "_")
-
-
-def _handler(operation: Operation) -> Handler:
-    is_read = operation.effect is Effect.READ
-    is_list = record_shape(operation.output) is not None
-
-    def handle(request: HttpRequest, call: Call, **arguments: str) -> HttpResponseBase:
-        headers = request.META
-        if_match = read_versions(headers.get("HTTP_IF_MATCH"), strong=True)
-        if_none_match = read_versions(headers.get("HTTP_IF_NONE_MATCH")) if is_read else None
-        respond_async = wants_async(headers.get("HTTP_PREFER"))
-        stream_as = wanted_format(operation, headers.get("HTTP_ACCEPT")) if is_list else None
-        if is_list or if_match is not None or if_none_match is not None or respond_async:
-            call = replace(
-                call,
-                if_match=if_match,
-                if_none_match=if_none_match,
-                respond_async=respond_async,
-                stream_as=stream_as,
-                takes_octets=is_list and stream_as is not StreamFormat.CSV,
-            )
+    def run(_: OperationViewSet, request: StrictRequest, **arguments: str) -> HttpResponseBase:
+        call = _call_of(operation, request)
 
         def query() -> Mapping[str, str]:
             refuse_headers(request)
@@ -125,113 +69,90 @@ def _handler(operation: Operation) -> Handler:
             given = read_query(request, lists=lists)
             return given if call.stream_as is None else require_no_page(given)
 
-        inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(request))
+        inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: request.data)
 
-        def run(call: Call) -> pipeline.Answer:
-            return pipeline.run(operation, call, inputs)
-
-        if "HTTP_IDEMPOTENCY_KEY" in headers:  # permission is looked at before the key
-            pipeline.require_admission(operation, call, inputs)
-        key = key_of(request)
-        if key is None:
-            answer = run(call)
+        def respond(call: Call) -> HttpResponseBase:
+            answer = pipeline.run(operation, call, inputs)
             if isinstance(answer.body, RecordStream):
                 return stream_response(operation, request, answer.body, answer.headers)
-            return render(operation, request, answer)
+            return response_of(request, call, answer)
 
-        def review(status: int, body: Any) -> HttpResponse:
-            seen = pipeline.review(operation, call, arguments, body)
-            return render(operation, request, pipeline.Answer(status, seen))
+        return answer_once(operation, request, call, arguments, respond)
 
-        return answer_once(
-            request,
-            call,
-            key,
-            respond=lambda call: rendered(request, lambda: render(operation, request, run(call))),
-            review=lambda status, body: rendered(request, lambda: review(status, body)),
-            note=lambda body: pipeline.record_replayed(operation, call, arguments, body),
-        )
-
-    lists = list_parameters(operation.query or NoQuery)
-    return handle
+    return run
 
 
-def rendered(request: HttpRequest, respond: Callable[[], HttpResponse]) -> HttpResponse:
-    """The response, a refusal rendered too: a retry under the same idempotency key gets the same refusal."""
-    try:
-        return respond()
-    except GatewayError as refusal:
-        return problem_response(request, refusal)
+def _batch(operation: Operation) -> Action:
+    """The action that runs an operation many times."""
+
+    def run(_: OperationViewSet, request: StrictRequest) -> HttpResponseBase:
+        pipeline.require_admission(operation, request.auth)
+        return answer_once(operation, request, request.auth, {}, lambda call: batch_response(operation, call, request))
+
+    return run
 
 
-def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) -> HttpResponse:
-    """The HTTP form of an answer: JSON, the entity tag of a single object, and where a created thing is found."""
-    headers = dict(answer.headers)
-    body = answer.body
-    if isinstance(body, dict) and "version" in body:
-        headers["ETag"] = f'"{body["version"]}"'
-        wanted = read_versions(request.META.get("HTTP_IF_NONE_MATCH"))
-        if operation.effect is Effect.READ and wanted and (body["version"] in wanted or "*" in wanted):
-            return Response(None, JSON, status=304, headers=headers)
-    if answer.status == 201 and isinstance(body, dict) and "id" in body:
-        headers.setdefault("Location", f"{request.path}/{body['id']}")
-    return Response(None if body is None else json_of(body), JSON, status=answer.status, headers=headers)
+def _call_of(operation: Operation, request: StrictRequest) -> Call:
+    """The call with what the request's headers say of it."""
+    headers = request.META
+    facts: dict[str, Any] = {}
+    if "HTTP_IF_MATCH" in headers:
+        facts["if_match"] = read_versions(headers["HTTP_IF_MATCH"], strong=True)
+    if operation.effect is Effect.READ and "HTTP_IF_NONE_MATCH" in headers:
+        facts["if_none_match"] = read_versions(headers["HTTP_IF_NONE_MATCH"])
+    if wants_async(headers.get("HTTP_PREFER")):
+        facts["respond_async"] = True
+    if record_shape(operation.output) is not None:
+        wanted = request.accepted_renderer
+        facts["stream_as"] = None if isinstance(wanted, JsonRenderer) else StreamFormat(wanted.media_type)
+        facts["takes_octets"] = facts["stream_as"] is not StreamFormat.CSV
+    return replace(request.auth, **facts) if facts else request.auth
 
 
-def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:
-    by_resource: dict[str, dict[str, Operation]] = {}
+def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> SimpleRouter:
+    """The router of a surface, of all its operations or of those whose path matches."""
+    by_resource: dict[str, list[Operation]] = {}
     for operation in operations(surface):
         if only is None or only.match(operation.path):
-            by_resource.setdefault(operation.resource, {})[_action_of(operation)] = operation
-    return {
-        resource: viewset_of(
-            "".join(part.capitalize() for part in resource.split("-")) + "ViewSet",
-            surface,
-            declared,
-            {action: _handler(operation) for action, operation in declared.items()},
-            place=_place_of(declared.values()),
-        )
-        for resource, declared in by_resource.items()
-    }
-
-
-def _placeholders(item: tuple[str, Any]) -> list[bool]:
-    return [part.startswith("{") for part in item[0].split("/")]
-
-
-class OperationRouter(SimpleRouter):
-    """One URL per path, its methods mapped to the operations declared for it.
-
-    Each resource's are below what they have in common, so that a request is compared with a few of them, not with all.
-    """
-
-    def get_urls(self) -> list[Any]:
-        return [path(place, include(_urls_of(viewset, basename))) for place, viewset, basename in self.registry]
-
-
-def _urls_of(viewset: Any, basename: str) -> list[Any]:
-    by_path: dict[str, dict[str, str]] = {}
-    for action, operation in viewset.declared.items():
-        by_path.setdefault(operation.path, {})[operation.method.lower()] = action
-    # A literal segment goes before a placeholder: `users/by-dn` is not the user called by-dn.
-    return [
-        path(
-            re.sub(r"\{(\w+)\}", r"<\1>", route.removeprefix(viewset.place)),
-            viewset.as_view(mapping, basename=basename, detail="{" in route),
-            name=f"{basename}-{next(iter(mapping.values()))}",
-        )
-        for route, mapping in sorted(by_path.items(), key=_placeholders)
-    ]
-
-
-def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> OperationRouter:
-    """The router of a surface, of all its operations or of those whose path matches."""
-    router = OperationRouter(trailing_slash=False)
-    for resource, viewset in _viewsets(surface, only).items():
-        router.register(viewset.place, viewset, basename=f"{surface.value}-{resource}")
+            by_resource.setdefault(operation.resource, []).append(operation)
+    router = _Router(trailing_slash=False, use_regex_path=False)
+    for resource, declared in by_resource.items():
+        router.register("", _viewset(resource, surface, declared), basename=f"{surface.value}-{resource}")
     return router
 
 
-def _place_of(operations_of_resource: Iterable[Operation]) -> str:
-    """The literal segments that all paths of a resource begin with."""
-    return commonpath([item.path.partition("{")[0].rstrip("/") for item in operations_of_resource])
+def _viewset(resource: str, surface: Surface, declared: list[Operation]) -> type[OperationViewSet]:
+    # Never just the verb of an operation: a method `delete` would answer every DELETE.
+    runs = {f"run_{_name(operation)}": operation for operation in declared}
+    batches = {f"batch_{_name(operation)}": operation for operation in declared if operation.batchable}
+    actions = {name: _single(operation) for name, operation in runs.items()}
+    actions |= {name: _batch(operation) for name, operation in batches.items()}
+    by_path: dict[str, Any] = {}
+    for name, run in actions.items():
+        operation = runs.get(name) or batches[name]
+        run.__name__, run.__doc__ = name, operation.function.__doc__
+        path, method = (path_of(operation), "POST") if name in batches else (operation.path, operation.method)
+        if path in by_path:
+            by_path[path].mapping[method.lower()] = name
+        else:
+            route = re.sub(r"\{(\w+)\}", r"<\1>", path)
+            by_path[path] = action(methods=[HTTPMethod(method)], detail=False, url_path=route)(run)
+    attributes = {
+        "surface": surface,
+        "operations": {**runs, **batches},
+        "batches": frozenset(batches),
+        "authentication_classes": [_AUTHENTICATION[surface]],
+    }
+    name = "".join(part.capitalize() for part in resource.split("-")) + "ViewSet"
+    return type(name, (OperationViewSet,), attributes | actions)
+
+
+def _name(operation: Operation) -> str:
+    return operation.action.replace("-", "_")
+
+
+class _Router(SimpleRouter):
+    """REST framework's router. A literal segment goes before a placeholder: `users/by-dn` is not the user by-dn."""
+
+    def get_urls(self) -> list[Any]:
+        return sorted(super().get_urls(), key=lambda url: ["<" in part for part in str(url.pattern).split("/")])

@@ -86,7 +86,7 @@ def _carry_out(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
     nobody = UUID(int=0)
     for make in plan.includes.values():  # before anything is read
         step = make(nobody)
-        pipeline.require_admission(step.operation, step.call, pipeline.Inputs(arguments={}, query=dict, document=dict))
+        pipeline.require_admission(step.operation, step.call)
     answer = pipeline.run(plan.step.operation, plan.step.call, plan.step.inputs)
     included: dict[str, Any] = {}
     for name, make in plan.includes.items():

@@ -5,57 +5,64 @@ say. Errors of HTTP are problem details as everywhere, those of the protocol JSO
 refuses is the answer of its tool.
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_exempt
-from pydantic_core import to_json
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+from rest_framework.response import Response
 
+from core.call import Call, PersonRef
 from core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
-from gateway.surfaces.problems import problem_response
-from gateway.surfaces.reading import read_document
+from gateway.surfaces.views import ProgramView, StrictRequest
 from keys.agents.extra import require_agents
 from keys.agents.identification import identify_agent
 from keys.agents.issuer_urls import issuer_of
 
-if TYPE_CHECKING:
-    from gateway.surfaces.agent.protocol import Reply
+
+class _AgentAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
+        call = identify_agent(request._request)
+        return call.person, call
 
 
-@never_cache
-@csrf_exempt  # a cookie is no credential here
-def agent_endpoint(request: HttpRequest) -> HttpResponse:
-    """Answer one message of an agent."""
-    require_agents()
-    if request.method != "POST":  # nothing is kept between messages: there is no stream to open, and no session to end
-        refusal = problem_response(request, MethodNotAllowed())
-        refusal["Allow"] = "POST"
-        return refusal
-    _require_own_origin(request)
-    call = identify_agent(request)
-    _require_json_wanted(request)
-    # The SDK takes a second and 40 MB to import, which nobody pays who lets no agents in.
-    from gateway.surfaces.agent import protocol
-    from gateway.surfaces.agent.conversation import AgentConversation
+@method_decorator(never_cache, "dispatch")
+class AgentEndpoint(ProgramView):
+    """Answers one message of an agent."""
 
-    try:
-        message = read_document(request)
-    except (MalformedRequest, InvalidRequest) as error:
-        return _render(protocol.refuse_unreadable(error.detail))
-    conversation = AgentConversation(request, call)
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    reply = protocol.reply_to(message, headers, conversation)
-    if conversation.limited is not None:
-        raise conversation.limited
-    return _render(reply)
+    # Nothing is kept between messages: there is no stream to open, and no session to end.
+    http_method_names = ["post"]
+    authentication_classes = (_AgentAuthentication,)
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        require_agents()
+        if request.method != "POST":
+            raise MethodNotAllowed
+        origin = request.headers.get("Origin")
+        # Another site's page may make a browser send something, also under a name that it has made lead here.
+        if origin is not None and origin != issuer_of(request):
+            raise Forbidden
+        super().initial(request, *args, **kwargs)
 
-def _require_own_origin(request: HttpRequest) -> None:
-    """Refuse what another site's page makes a browser send, also under a name that it has made lead here."""
-    origin = request.headers.get("Origin")
-    if origin is not None and origin != issuer_of(request):
-        raise Forbidden
+    def post(self, request: StrictRequest) -> Response:
+        _require_json_wanted(request)
+        # The SDK takes a second and 40 MB to import, which nobody pays who lets no agents in.
+        from gateway.surfaces.agent import protocol
+        from gateway.surfaces.agent.conversation import AgentConversation
+
+        conversation = AgentConversation(request, request.auth)
+        try:
+            message = request.data
+        except (MalformedRequest, InvalidRequest) as error:
+            reply = protocol.refuse_unreadable(error.detail)
+        else:
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            reply = protocol.reply_to(message, headers, conversation)
+        if conversation.limited is not None:
+            raise conversation.limited
+        return Response(reply.message, status=reply.status)
 
 
 def _require_json_wanted(request: HttpRequest) -> None:
@@ -64,11 +71,3 @@ def _require_json_wanted(request: HttpRequest) -> None:
     wanted = {item.partition(";")[0].strip() for item in accepted}
     if not wanted & {"application/json", "application/*", "*/*"}:
         raise NotAcceptable
-
-
-def _render(reply: "Reply") -> HttpResponse:
-    if reply.message is None:
-        response = HttpResponse(status=reply.status)
-        del response["Content-Type"]
-        return response
-    return HttpResponse(to_json(reply.message), status=reply.status, content_type="application/json")

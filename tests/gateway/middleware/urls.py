@@ -79,7 +79,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 
 @csrf_exempt
-def reset(request: HttpRequest, id: UUID) -> HttpResponse:
+def reset(request: HttpRequest, id: str) -> HttpResponse:
     return HttpResponse(status=204)
 
 
@@ -93,7 +93,7 @@ urlpatterns = [
     path("api/get-only", get_only),
     path("api/view/<str:kind>", View.as_view()),
     path("api/ad/users", as_operation(search, "GET", RateCategory.DIRECTORY_SEARCH)),
-    path("api/ad/users/<uuid:id>/reset-password", as_operation(reset, "POST", RateCategory.PASSWORD_RESET)),
+    path("api/ad/users/<str:id>/reset-password", as_operation(reset, "POST", RateCategory.PASSWORD_RESET)),
     path("api/ad/users/<str:id>/change-password", as_operation(change_password, "POST", RateCategory.PASSWORD_CHANGE)),
     path("api/ad/users/batch/update", echo),
 ]

@@ -4,13 +4,27 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.http import HttpRequest
 from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
-from gateway.surfaces.reading import MAX_NESTING, parse_json, read_document, read_query, read_versions, wants_async
+from gateway.surfaces.negotiation import Negotiation
+from gateway.surfaces.reading import (
+    MAX_NESTING,
+    StrictJsonParser,
+    parse_json,
+    read_query,
+    read_versions,
+    wants_async,
+)
+from gateway.surfaces.views import StrictRequest
 from tests.support.cast import make_person
+
+
+def read_document(request: HttpRequest) -> Any:
+    return StrictRequest(request, parsers=[StrictJsonParser()], negotiator=Negotiation()).data
 
 
 def test_it_works() -> None:
@@ -86,8 +100,14 @@ def test_what_says_to_be_a_form_and_is_none_is_refused_for_a_session(client: Cli
 
 def test_a_post_without_a_body_needs_no_media_type() -> None:
     request = RequestFactory().post("/api/x", data=b"", content_type="")
-    request.META.pop("CONTENT_TYPE", None)
-    assert read_document(request) is None
+    assert read_document(request) == {}
+
+
+def test_an_empty_body_of_a_media_type_is_no_document() -> None:
+    for media_type, refusal in (("application/json", MalformedRequest), ("text/plain", UnsupportedMediaType)):
+        request = RequestFactory().post("/api/x", data=b"", content_type="", CONTENT_TYPE=media_type)
+        with pytest.raises(refusal):
+            read_document(request)
 
 
 def test_a_repeated_parameter_is_refused_by_name() -> None:

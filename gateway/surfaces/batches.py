@@ -1,32 +1,26 @@
-"""The addresses of batches: one for each operation that can be batched, made from the registry.
-
-Nothing here knows an operation by name. What a batch does is in `gateway.pipeline.batches`.
-"""
+"""The request and the answer of a batch. What a batch does is in `gateway.pipeline.batches`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.urls import URLPattern, path
+from django.http import HttpRequest
+from rest_framework.response import Response
 from typing_extensions import NotRequired, TypedDict
 
 from audit.redact import ChangeJson
-from core.call import Call, Surface
+from core.call import Call
 from core.errors import GatewayError, InvalidRequest
-from core.operation import Operation, Risk, operations
+from core.operation import Operation, Risk
 from core.problem_shapes import Problem
 from core.shapes import Id, load_query
 from gateway import pipeline
-from gateway.pipeline.batch_shapes import load_batch, path_of
+from gateway.pipeline.batch_shapes import load_batch
 from gateway.pipeline.batches import Item, execute_batch
 from gateway.pipeline.recording import record_refusal
-from gateway.surfaces.idempotency import answer_once, key_of
-from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.problems import error_of, problem_of
-from gateway.surfaces.reading import read_document, read_query, refuse_headers
-from gateway.surfaces.views import Handler
-from gateway.surfaces.viewsets import OperationViewSet, render, rendered, viewset_of
+from gateway.surfaces.reading import read_query, refuse_headers
+from gateway.surfaces.views import StrictRequest
 
 
 class BatchResult(TypedDict):
@@ -75,50 +69,12 @@ class BatchDryRun(TypedDict):
     results: list[BatchPreview]
 
 
-def batch_urls(surface: Surface) -> list[URLPattern]:
-    """The addresses of all batches of a surface, below its prefix."""
-    return [
-        path(path_of(operation), _viewset(operation, surface).as_view({"post": "run"}))
-        for operation in operations(surface)
-        if operation.batchable
-    ]
-
-
-def _viewset(operation: Operation, surface: Surface) -> type[OperationViewSet]:
-    schema = SchemaOnDemand("batches.BatchSchema")
-    return viewset_of("BatchViewSet", surface, {"run": operation}, {"run": _handler(operation)}, schema=schema)
-
-
-_NOTHING_READ = pipeline.Inputs(arguments={}, query=dict, document=dict)
-
-
-def _handler(operation: Operation) -> Handler:
-    def handle(request: HttpRequest, call: Call) -> HttpResponseBase:
-        pipeline.require_admission(operation, call, _NOTHING_READ)
-        key = key_of(request)
-        if key is None:
-            return _answer(operation, call, request)
-
-        def review(status: int, body: Any) -> HttpResponse:
-            return render(operation, request, pipeline.Answer(status, pipeline.review(operation, call, {}, body)))
-
-        return answer_once(
-            request,
-            call,
-            key,
-            respond=lambda call: rendered(request, lambda: _answer(operation, call, request)),
-            review=lambda status, body: rendered(request, lambda: review(status, body)),
-            note=lambda body: pipeline.record_replayed(operation, call, {}, body),
-        )
-
-    return handle
-
-
-def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpResponse:
+def batch_response(operation: Operation, call: Call, request: StrictRequest) -> Response:
+    """Carry out a batch that its caller was admitted to; raises GatewayError for the whole, after recording it."""
     try:
         refuse_headers(request)
         _refuse_if_match(request)
-        batch = load_batch(read_document(request))
+        batch = load_batch(request.data)
         dry_run = load_query(pipeline.ChangeQuery, read_query(request)).dry_run
         items = execute_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     except GatewayError as refusal:
@@ -126,7 +82,7 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
         raise
     body = _counted([_result(request, item) for item in items])
     status = 200 if body["succeeded"] == body["total"] else 207
-    return render(operation, request, pipeline.Answer(status, {"dryRun": True, **body} if dry_run else body))
+    return Response({"dryRun": True, **body} if dry_run else body, status=status)
 
 
 def _refuse_if_match(request: HttpRequest) -> None:
