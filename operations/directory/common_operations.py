@@ -61,7 +61,7 @@ def declare_ordinary_operations(
     which = "" if len(declared.kinds) == 1 else " of any class"
     one, many, singular = (words + which for words in (declared.one, declared.many, declared.singular))
     words = {
-        "search": f"Search {many} by text, filter and declared.",
+        "search": f"Search {many} by text, filter and place.",
         "read-by-dn": f"Look up one {singular} by distinguished name.",
         "read": f"Read one {singular}.",
         "create": f"Create {one}.",
