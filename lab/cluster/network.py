@@ -21,7 +21,7 @@ _LOCAL = 2
 """The place of the rule by which a host finds what is for itself."""
 _NOBODY = "02:00:00:00:00:01"
 """An Ethernet address that nobody on the bridge has."""
-_INSIDE = "GATEWAY_CLUSTER_NAMESPACE"
+_INSIDE = "LAB_NAMESPACE"
 _NEEDED = ("unshare", "ip", "tc", "gcc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
 
 

@@ -120,7 +120,7 @@ def test_an_unknown_name_of_the_file_stops_the_start(text: str, named: str, tmp_
 def test_every_variable_that_is_read_is_known() -> None:
     """Else a variable that is added later would be refused as a misspelling of another."""
     found = set()
-    for folder in (*FOLDERS, "tests/support", "tests/browser", "demo"):
+    for folder in (*FOLDERS, "lab", "tests/support", "tests/browser", "demo"):
         for file in (PROJECT / folder).rglob("*.py"):
             found |= set(re.findall(r"[\"'](GATEWAY_[A-Z_]*[A-Z])[\"']", file.read_text()))
     assert "GATEWAY_SECRET_KEY" in found

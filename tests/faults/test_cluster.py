@@ -97,7 +97,7 @@ def test_hosts_are_joined_and_parted(tmp_path: os.PathLike[str]) -> None:
     namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
     if subprocess.run([*namespaces, "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("no namespaces here")
-    environment = {**os.environ, "GATEWAY_CLUSTER_NAMESPACE": "1"}
+    environment = {**os.environ, "LAB_NAMESPACE": "1"}
     done = subprocess.run(
         [*namespaces, sys.executable, "-c", _TWO_HOSTS, str(tmp_path)],
         check=False, capture_output=True, text=True, cwd=PROJECT, env=environment, timeout=300,

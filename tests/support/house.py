@@ -8,7 +8,12 @@ from typing import Final
 from lab.commands import PROJECT
 
 _PROJECT_FILE: Final = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
-FOLDERS: Final[tuple[str, ...]] = tuple(_PROJECT_FILE["tool"]["importlinter"]["root_packages"])
+_FLOORS: Final = next(
+    each["layers"]
+    for each in _PROJECT_FILE["tool"]["importlinter"]["contracts"]
+    if each["name"] == "Every floor stands on those below it"
+)
+FOLDERS: Final[tuple[str, ...]] = tuple(folder for floor in _FLOORS for folder in floor.split(" | "))
 
 
 def sources() -> Iterator[Path]:
