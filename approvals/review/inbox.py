@@ -7,7 +7,7 @@ line of the inbox however many they are. What a client calls its requests groups
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -52,45 +52,30 @@ _OF_ONE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What an inbox is narrowed to; None of each for all. `text` is looked for in names, reasons and accounts."""
+def narrowed(
+    requests: QuerySet[ChangeRequest],
+    *,
+    text: str | None,
+    attribute: str | None,
+    older_than_hours: int | None,
+    **columns: Any,
+) -> QuerySet[ChangeRequest]:
+    """The requests that fit, by their `columns` too; None of each for all.
 
-    text: str | None = None
-    risk: str | None = None
-    operation: str | None = None
-    owner: str | None = None
-    key: str | None = None
-    kind: str | None = None
-    attribute: str | None = None
-    older_than_hours: int | None = None
-    assigned_to: int | None = None
-
-
-def narrowed(requests: QuerySet[ChangeRequest], filters: Filters) -> QuerySet[ChangeRequest]:
-    """The requests that fit."""
-    exact = {
-        "risk": filters.risk,
-        "operation": filters.operation,
-        "requester": filters.owner,
-        "key_name": filters.key,
-        "target_kind": filters.kind,
-        "assigned_to_id": filters.assigned_to,
-    }
-    requests = requests.filter(**{name: value for name, value in exact.items() if value is not None})
-    if filters.text is not None:
+    `text` is looked for in names, reasons and accounts.
+    """
+    requests = requests.filter(**{name: value for name, value in columns.items() if value is not None})
+    if text is not None:
         places = ("target_dn", "target_account", "requester", "key_name", "reason")
-        found = Q()
-        for name in places:
-            found |= Q(**{f"{name}__icontains": filters.text})
-        requests = requests.filter(found)
-    if filters.attribute is not None:
+        contains = {f"{name}__icontains": text for name in places}
+        requests = requests.filter(Q(**contains, _connector=Q.OR))
+    if attribute is not None:
         # As both databases write the JSON: within a value the quotation marks would be escaped.
         requests = requests.annotate(written=Cast("changes", TextField())).filter(
-            written__icontains=f'"attribute": "{filters.attribute}"'
+            written__icontains=f'"attribute": "{attribute}"'
         )
-    if filters.older_than_hours is not None:
-        requests = requests.filter(created_at__lte=timezone.now() - timedelta(hours=filters.older_than_hours))
+    if older_than_hours is not None:
+        requests = requests.filter(created_at__lte=timezone.now() - timedelta(hours=older_than_hours))
     return requests
 
 
@@ -157,11 +142,10 @@ def next_of(
     names = (*_ORDERS[order], "id")
     if backwards:
         names = tuple(name[1:] if name.startswith("-") else f"-{name}" for name in names)
-    fields = {name.lstrip("-") for name in _ORDERS[order]}
-    ordered = requests.annotate(**{name: _OF_ONE[name] for name in fields}).order_by(*names)
-    ordered = ordered.exclude(id__in=list(leave_out))
-    if after is not None:
-        mine = {name: _value_of(after, name) for name in fields} | {"id": after.id}
+    columns = {name: _OF_ONE[name] for name in (each.lstrip("-") for each in _ORDERS[order])}
+    ordered = requests.annotate(**columns).order_by(*names).exclude(id__in=list(leave_out))
+    looked_at = ChangeRequest.objects.filter(id__in=[after.id] if after else []).annotate(**columns)
+    if mine := looked_at.values(*columns, "id").first():
         behind = list(ordered.filter(_behind(names, mine)).values_list("id", flat=True)[:_CANDIDATES])
         if behind:
             return behind
@@ -170,19 +154,6 @@ def next_of(
 
 _CANDIDATES: Final = 50
 """So many are looked at for one that its reader may decide."""
-
-
-def _value_of(request: ChangeRequest, name: str) -> Any:
-    values: dict[str, int | str | datetime] = {
-        "rank": _RANKS.get(Risk(request.risk), 0),
-        "oldest": request.created_at,
-        "newest": request.created_at,
-        "soonest": request.expires_at,
-        "object": request.target_dn,
-        "owner": request.requester,
-        "key": request.key_name or "",
-    }
-    return values[name]
 
 
 def _behind(names: Sequence[str], mine: dict[str, Any]) -> Q:

@@ -4,8 +4,10 @@ They name attributes and never their values. What is to be told is `approvals.re
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from smtplib import SMTPDataError, SMTPNotSupportedError, SMTPRecipientsRefused
 from typing import Any
 from uuid import UUID, uuid4
@@ -148,7 +150,7 @@ def _question(requests: list[ChangeRequest]) -> str:
     kind = "Approval needed"
     if any(request.expiry_announced and request.expires_at <= soon for request in requests):
         kind = "Approval needed, expires soon"
-    return f"{kind}: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+    return _about(kind, requests)
 
 
 def _outcome(requests: list[ChangeRequest]) -> str:
@@ -188,19 +190,15 @@ def _decided_by(request: ChangeRequest) -> str:
     return " and ".join(name for name in (request.first_approved_by, request.decided_by) if name)
 
 
-def _assigned(requests: list[ChangeRequest]) -> str:
-    return f"For you to decide: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+def _about(kind: str, requests: list[ChangeRequest]) -> str:
+    return f"{kind}: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
 
 
-def _commented(requests: list[ChangeRequest]) -> str:
-    return f"Comment: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
-
-
-_SUBJECTS = {
+_SUBJECTS: dict[Audience, Callable[[list[ChangeRequest]], str]] = {
     Audience.APPROVER: _question,
     Audience.REQUESTER: _outcome,
-    Audience.ASSIGNED: _assigned,
-    Audience.COMMENTED: _commented,
+    Audience.ASSIGNED: partial(_about, "For you to decide"),
+    Audience.COMMENTED: partial(_about, "Comment"),
 }
 _QUESTION = ("question", "A change waits for a decision.", "{} changes wait for a decision.")
 _TEMPLATES = {

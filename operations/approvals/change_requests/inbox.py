@@ -57,17 +57,18 @@ class _Filters(Query):
     mine: Annotated[Flag, Field(description="Only what is assigned to you.")] = False
     sort: Order = "urgency"
 
-    def filters(self, call: Call) -> inbox.Filters:
-        return inbox.Filters(
+    def narrow(self, requests: QuerySet[ChangeRequest], call: Call) -> QuerySet[ChangeRequest]:
+        return inbox.narrowed(
+            requests,
             text=self.q,
-            risk=self.risk,
-            operation=self.operation,
-            owner=self.owner,
-            key=self.key,
-            kind=self.kind,
             attribute=self.attribute,
             older_than_hours=self.older_than_hours,
-            assigned_to=call.person.id if self.mine else None,
+            risk=self.risk,
+            operation=self.operation,
+            requester=self.owner,
+            key_name=self.key,
+            target_kind=self.kind,
+            assigned_to_id=call.person.id if self.mine else None,
         )
 
 
@@ -133,7 +134,7 @@ def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
         requests = requests.filter(status=query.status)
     if query.status == Status.PENDING:
         requests = requests.filter(expires_at__gt=timezone.now())
-    requests = inbox.narrowed(requests, query.filters(call))
+    requests = query.narrow(requests, call)
     rows, order = inbox.grouped(requests, query.sort)
     page = page_of(call, rows, query=query, order=order, render=lambda row: row)
     render = renderer_for(call)
@@ -164,7 +165,7 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
     left_out: list[UUID] = [UUID(each) for each in query.leave_out if each]
     if after is not None:
         left_out.append(after.id)
-    narrowed = inbox.narrowed(waiting, query.filters(call))
+    narrowed = query.narrow(waiting, call)
     found = inbox.next_of(narrowed, query.sort, after=after, leave_out=left_out, backwards=query.backwards)
     conflicts = ConflictChecker(call.person.id)
     requests = waiting.in_bulk(found)
