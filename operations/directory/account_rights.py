@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -17,7 +16,6 @@ from typing_extensions import TypedDict
 
 from active_directory import Client, InvalidValue, NotFound, sid_to_text
 from audit.written_attributes import attributes_written
-from core.call import Scopes
 from core.errors import NotFound as NoSuchConnection
 from core.operation import operations
 from core.shapes import Query
@@ -36,10 +34,8 @@ from directory.security.object_types import object_types
 from directory.security.principals import find_principals
 from directory.security.readable import Readable, Reading, find_readable
 from keys.models import ApiKey, Person
-from keys.models.assignable import GRANTABLE
-from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.meanings import MEANINGS
-from keys.permissions.scoping import inside_all, scopes_of, scopes_of_people
+from operations.directory.holders import find_holders
 
 _WRITTEN_FOR: Final = timedelta(days=90)
 """An attribute that was written in this time is in use."""
@@ -294,61 +290,37 @@ def _find_written(row: DirectoryConnection) -> Mapping[str, frozenset[str]]:
 def _find_used(
     row: DirectoryConnection, client: Client, base: str, *, everywhere: bool
 ) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-    """By permission: the roles of keys that are good now and people who hold it, and the places where they need it.
+    """By permission: the roles of keys and the people who hold it, and the places where they need it.
 
     These are the base, for whoever may work there; everywhere, whatever they are confined to. Superusers hold
     everything, which says nothing of what is done through the gateway.
     """
-    now = timezone.now()
-    keys = list(
-        ApiKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, owner__is_active=True)
-        .filter(links__connection=row)
-        .select_related("owner", "role")
-        .distinct()
-    )
-    people = list(Person.objects.filter(Q(connection=None) | Q(connection=row), is_active=True, is_superuser=False))
-    of_roles = permissions_of_roles({key.role_id for key in keys})
-    of_people = permissions_of_people({*people, *(key.owner for key in keys)})
-    of_person = scopes_of_people({*people, *(key.owner for key in keys)})
-    of_key = {key.pk: (*scopes_of(key.role.scopes), *of_person[key.owner.pk]) for key in keys}
-    names = _names(client, [*of_person.values(), *of_key.values()])
-
-    def places_of(scopes: Scopes) -> Iterable[str]:
-        inside = inside_all(scopes, names)
-        if inside is None:
-            return (base,)
-        if everywhere:
-            return [place for place in inside if is_within_any(place, (base,))]
-        return (base,) if any(is_within_any(base, (it,)) or is_within_any(it, (base,)) for it in inside) else ()
-
     used: dict[str, set[str]] = defaultdict(set)
     places: dict[str, set[str]] = defaultdict(set)
-
-    def note(who: str, permissions: Iterable[str], scopes: Scopes) -> None:
-        where = set(places_of(scopes))
-        for name in permissions if where else ():
-            used[name].add(who)
+    for holder in find_holders(client, row.pk):
+        if isinstance(holder.row, Person) and holder.row.is_superuser:
+            continue
+        where = set(_places_at(base, holder.places, everywhere=everywhere))
+        for name in holder.permissions if where else ():
+            used[name].add(holder.row.role.name if isinstance(holder.row, ApiKey) else holder.name)
             places[name] |= where
-
-    for key in keys:
-        note(key.role.name, of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE, of_key[key.pk])
-    for person in people:
-        note(person.username, of_people[person.pk], of_person[person.pk])
     return (
         {name: sorted(some) for name, some in used.items()},
         {name: sorted(_outermost(some)) for name, some in places.items()},
     )
 
 
+def _places_at(base: str, inside: Sequence[str] | None, *, everywhere: bool) -> Sequence[str]:
+    if inside is None:
+        return (base,)
+    if everywhere:
+        return [place for place in inside if is_within_any(place, (base,))]
+    return (base,) if any(is_within_any(base, (it,)) or is_within_any(it, (base,)) for it in inside) else ()
+
+
 def _outermost(places: Collection[str]) -> Iterator[str]:
     """Those that are not below another one: what is granted there holds below."""
     return (place for place in places if not is_within_any(place, [other for other in places if other != place]))
-
-
-def _names(client: Client, confined: Iterable[Scopes]) -> Mapping[UUID, str]:
-    """The present names of all scopes, in one search."""
-    scopes = {guid for each in confined for bases in each for guid in bases}
-    return {guid: entry.dn for guid, entry in client.read_many(scopes, ("objectGUID",)).items()} if scopes else {}
 
 
 def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> Iterator[str]:

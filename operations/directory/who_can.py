@@ -4,19 +4,16 @@ It is answered by what the pipeline asks: the permissions that the registry's op
 that the owner holds too, the scopes of both, the object's protection and the key's level of supervision.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, Literal, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q
-from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from active_directory import Entry
 from approvals.supervision import must_wait
-from core.call import Call, Scopes, SupervisionLevel
+from core.call import Call, SupervisionLevel
 from core.errors import Forbidden, InvalidRequest
 from core.operation import Effect, Operation, Risk, Target, operations
 from core.paging import Page, PageQuery, open_cursor, seal_cursor
@@ -26,12 +23,9 @@ from directory.lookup.children import has_children
 from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from keys.models import ApiKey, Person
-from keys.models.assignable import GRANTABLE
-from keys.permissions.effective import permissions_of_people, permissions_of_roles
-from keys.permissions.scoping import inside_all, scopes_of, scopes_of_people
+from keys.models import ApiKey
+from operations.directory.holders import Holder, find_holders
 
-_Id = TypeVar("_Id", UUID, int)
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
@@ -62,20 +56,12 @@ class WhoCan(TypedDict):
     actions: list[PossibleAction]
 
 
-@dataclass(frozen=True, slots=True)
-class _Action:
+class _Action(NamedTuple):
     """Something that can be done to the object: the permissions that it needs, and the least risk that it is."""
 
     operation: Operation
     needs: frozenset[str]
     risk: Risk
-
-    def for_holder(self, permissions: frozenset[str], level: SupervisionLevel | None) -> PossibleAction | None:
-        if not self.needs <= permissions:
-            return None
-        is_change = self.operation.effect is Effect.CHANGE
-        held = is_change and must_wait(level, self.risk)
-        return {"action": self.operation.action, "operation": self.operation.name, "held": held}
 
 
 def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
@@ -90,7 +76,13 @@ def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> 
             detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
             raise InvalidRequest.naming(detail, parameter="action")
         actions = named
-    found = [*_keys(call, entry, actions), *_people(call, entry, actions)]
+    assert call.directory is not None
+    reaching = (
+        holder
+        for holder in find_holders(client_of(call), call.directory.id)
+        if holder.places is None or is_within_any(entry.dn, holder.places)
+    )
+    found = [told for told in (_told(holder, actions) for holder in reaching) if told["actions"]]
     return _page(call, query, sorted(found, key=_place), bound_to=str(id))
 
 
@@ -134,70 +126,25 @@ def _needs(item: Operation, kind: Kind) -> frozenset[str]:
     return needs | item.requires
 
 
-def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
-    """The keys that are good now, linked to this directory, whose scopes and whose owner's hold the object."""
-    assert call.directory is not None
-    now = timezone.now()
-    rows = list(
-        ApiKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, owner__is_active=True)
-        .filter(links__connection_id=call.directory.id, links__connection__enabled=True)
-        .select_related("owner", "role")
-        .distinct()
-    )
-    of_roles = permissions_of_roles({row.role_id for row in rows})
-    of_owners = permissions_of_people({row.owner for row in rows})
-    of_owner = scopes_of_people({row.owner for row in rows})
-    scopes = {row.pk: (*scopes_of(row.role.scopes), *of_owner[row.owner.pk]) for row in rows}
-    reached = _reaching(call, entry, scopes)
-    for row in rows:
-        if row.pk not in reached:
-            continue
-        held = of_roles[row.role_id] & of_owners[row.owner.pk] & GRANTABLE
-        if possible := _possible(actions, held, SupervisionLevel(row.supervision_level)):
-            yield {
-                "kind": "apiKey",
-                "id": str(row.id),
-                "name": row.name,
-                "owner": row.owner.username,
-                "role": row.role.name,
-                "supervisionLevel": row.supervision_level,
-                "expiresAt": render_timestamp(row.expires_at),
-                "actions": possible,
-            }
-
-
-def _reaching(call: Call, entry: Entry, scopes: Mapping[_Id, Scopes]) -> set[_Id]:
-    """Whose scopes hold the object. All are looked up in one search; one that no longer exists holds nothing."""
-    wanted = {guid for some in scopes.values() for bases in some for guid in bases}
-    found = client_of(call).read_many(wanted, ("objectGUID",)) if wanted else {}
-    names = {guid: base.dn for guid, base in found.items()}
-    places = {whose: inside_all(some, names) for whose, some in scopes.items()}
-    return {whose for whose, bases in places.items() if bases is None or is_within_any(entry.dn, bases)}
-
-
-def _people(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
-    """Local accounts and the directory's own people: each works on what they sign in to, where they may."""
-    assert call.directory is not None
-    may_work_here = Q(connection=None) | Q(connection_id=call.directory.id, connection__enabled=True)
-    people = list(Person.objects.filter(may_work_here, is_active=True))
-    held = permissions_of_people(people)
-    reached = _reaching(call, entry, scopes_of_people(people))
-    for person in people:
-        if person.pk in reached and (possible := _possible(actions, held[person.pk], None)):
-            yield {
-                "kind": "person",
-                "id": str(person.public_id),
-                "name": person.username,
-                "owner": None,
-                "role": None,
-                "supervisionLevel": None,
-                "expiresAt": None,
-                "actions": possible,
-            }
-
-
-def _possible(
-    actions: Sequence[_Action], permissions: frozenset[str], level: SupervisionLevel | None
-) -> list[PossibleAction]:
-    found = (action.for_holder(permissions, level) for action in actions)
-    return [action for action in found if action is not None]
+def _told(holder: Holder, actions: Sequence[_Action]) -> WhoCan:
+    key = holder.row if isinstance(holder.row, ApiKey) else None
+    level = None if key is None else SupervisionLevel(key.supervision_level)
+    possible: list[PossibleAction] = [
+        {
+            "action": operation.action,
+            "operation": operation.name,
+            "held": operation.effect is Effect.CHANGE and must_wait(level, risk),
+        }
+        for operation, needs, risk in actions
+        if needs <= holder.permissions
+    ]
+    return {
+        "kind": "apiKey" if key else "person",
+        "id": str(holder.row.id if isinstance(holder.row, ApiKey) else holder.row.public_id),
+        "name": holder.name,
+        "owner": key.owner.username if key else None,
+        "role": key.role.name if key else None,
+        "supervisionLevel": level,
+        "expiresAt": render_timestamp(key.expires_at) if key else None,
+        "actions": possible,
+    }
