@@ -98,11 +98,10 @@ class PageContext:
     @property
     def here(self) -> Entry | None:
         """The part of the console that the page belongs to."""
-        path, home = self.request.path, reverse("console:home")
-        belongs = [
-            entry for entry in MENU if path == entry.place or (entry.place != home and path.startswith(entry.place))
-        ]
-        return max(belongs, key=lambda entry: len(entry.place), default=None)
+        path = self.request.path
+        if path == MENU[0].place:
+            return MENU[0]
+        return next((entry for entry in MENU[1:] if path.startswith(entry.place)), None)
 
     @property
     def is_superuser(self) -> bool:
@@ -163,25 +162,35 @@ class PageContext:
             return
         raise MethodNotAllowed(headers={"Allow": "POST"})
 
-    def render(self, template: str, context: Mapping[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
-        """A page, or with htmx a part of one: `template` is below `templates/console/`."""
-        return render(
-            self.request, f"console/{template}", {"page": self, "problem": None, **(context or {})}, status=status
-        )
+    def render(
+        self, template: str, context: Mapping[str, Any] | None = None, *, status: int | None = None
+    ) -> HttpResponse:
+        """A page, or with htmx a part of one: `template` is below `templates/console/`.
 
-    def redirect(self, view: str, **arguments: Any) -> HttpResponse:
-        """Go on to a page, so that reloading it does not repeat what was done. htmx is told to leave the page, too."""
-        return self.redirect_to(reverse(f"console:{view}", kwargs=arguments))
+        Without a `status` it has that of the `problem` in its context, else 200.
+        """
+        shown = {"page": self, "problem": None, **(context or {})}
+        if status is None:
+            status = shown["problem"].status if shown["problem"] else 200
+        return render(self.request, f"console/{template}", shown, status=status)
+
+    def redirect(self, view: str, *, said: str | None = None, **arguments: Any) -> HttpResponse:
+        """Go on to a page, which tells what was `said`; so reloading it does not repeat what was done."""
+        return self.redirect_to(page_address(view, **arguments), said=said)
 
     def redirect_showing(self, value: Any, view: str, **arguments: Any) -> HttpResponse:
         """Go on to a page that shows a value once, which takes it by `shown_once.take`."""
-        place = reverse(f"console:{view}", kwargs=arguments)
-        return self.redirect_to(shown_once.keep(self.request, place, value))
+        return self.redirect_to(shown_once.keep(self.request, page_address(view, **arguments), value))
 
-    def redirect_to(self, address: str) -> HttpResponse:
-        if self.is_partial:
-            return HttpResponse(status=204, headers={"HX-Redirect": address})
-        return HttpResponseRedirect(address)
+    def redirect_to(self, address: str, *, said: str | None = None) -> HttpResponse:
+        if said is not None:
+            messages.success(self.request, said)
+        return _send_to(self.request, address)
+
+
+def page_address(view: str, **arguments: Any) -> str:
+    """The address of the page of that name."""
+    return reverse(f"console:{view}", kwargs=arguments)
 
 
 View = Callable[Concatenate[PageContext, _P], HttpResponseBase]
@@ -209,12 +218,12 @@ def console_page(
             except Unauthorized:
                 return _send_to_sign_in(request)
             except SecondFactorMissing:
-                return _send_to(request, reverse("console:second-factor"))
+                return _send_to(request, page_address("second-factor"))
             except WaitsForSecondPerson as waits:
                 messages.info(request, _("This gives more access, so a second person has to approve it first."))
-                return _send_to(request, reverse("console:change", kwargs={"request_id": waits.request_id}))
+                return _send_to(request, page_address("change", request_id=waits.request_id))
             except AnswerIsLate as late:
-                return _send_to(request, reverse("console:own-change", kwargs={"record_id": late.record_id}))
+                return _send_to(request, page_address("own-change", record_id=late.record_id))
             except Exception as error:  # noqa: BLE001 - the console's problem handler
                 return refusal_page(request, page, error_of(error))
 
@@ -251,9 +260,7 @@ def _send_to_sign_in(request: HttpRequest) -> HttpResponse:
     is_partial = "HX-Request" in request.headers
     # A form that was sent is lost with its session; the way back leads to the page that had it.
     there = own_path(request, request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path())
-    return _send_to(
-        request, f"{reverse('console:sign-in')}?{urlencode({'next': there})}" if there else reverse("console:sign-in")
-    )
+    return _send_to(request, page_address("sign-in") + (f"?{urlencode({'next': there})}" if there else ""))
 
 
 def _send_to(request: HttpRequest, address: str) -> HttpResponse:

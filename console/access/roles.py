@@ -190,7 +190,7 @@ def check_scopes(page: PageContext) -> HttpResponseBase:
     try:
         found = page.perform("roles.find-scopes", body={"scopes": lines_of(page.form.get("scopes", ""))})["items"]
     except GatewayError as refusal:
-        return page.render("access/_scopes_checked.html", {"problem": refusal})
+        return page.render("access/_scopes_checked.html", {"problem": refusal}, status=200)
     return page.render("access/_scopes_checked.html", {"scopes": found})
 
 

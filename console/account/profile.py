@@ -78,7 +78,6 @@ def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context
             "token": shown_once.take(page.request),
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -114,8 +113,7 @@ def password(page: PageContext) -> HttpResponseBase:
         return _page(page, problem=invalid_member("current", str(text)))
     except InvalidRequest as refusal:
         return _page(page, problem=invalid_member("new", refusal.detail))
-    messages.success(page.request, _("Your password is changed. You are signed out everywhere else."))
-    return page.redirect("account")
+    return page.redirect("account", said=_("Your password is changed. You are signed out everywhere else."))
 
 
 # --- second factor
@@ -148,8 +146,7 @@ def _enrolment_page(page: PageContext, *, problem: InvalidRequest | None = None)
         "secret": re.findall(".{1,4}", found.secret),
         "address": found.address,
     }
-    status = problem.status if problem else 200
-    return page.render("account/account_second_factor.html", context, status=status)
+    return page.render("account/account_second_factor.html", context)
 
 
 @console_page("POST", may_lack_second_factor=True)
@@ -179,8 +176,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
         return _page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
-    messages.success(page.request, _("The second factor is off. Your password alone signs you in."))
-    return page.redirect("account")
+    return page.redirect("account", said=_("The second factor is off. Your password alone signs you in."))
 
 
 # --- agents
@@ -189,8 +185,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
 @console_page("POST", post="agents.revoke-own")
 def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     ended = page.perform("agents.revoke-own", id=agent_id)
-    messages.success(page.request, _("{name} can do nothing for you any more.").format(name=ended["name"]))
-    return page.redirect("account")
+    return page.redirect("account", said=_("{name} can do nothing for you any more.").format(name=ended["name"]))
 
 
 # --- sessions and access token
@@ -199,8 +194,7 @@ def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
 @console_page("POST")
 def end_session(page: PageContext, session_id: UUID) -> HttpResponseBase:
     sessions.end(page.request, page.call.person, session_id)
-    messages.success(page.request, _("You are signed out there."))
-    return page.redirect("account")
+    return page.redirect("account", said=_("You are signed out there."))
 
 
 @console_page("POST")
@@ -209,8 +203,7 @@ def end_other_sessions(page: PageContext) -> HttpResponseBase:
     text = ngettext(
         "You are signed out everywhere else ({n} session).", "You are signed out everywhere else ({n} sessions).", count
     )
-    messages.success(page.request, text.format(n=count))
-    return page.redirect("account")
+    return page.redirect("account", said=text.format(n=count))
 
 
 @console_page("POST")

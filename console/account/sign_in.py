@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.safe_redirect import own_path
 from core.errors import Forbidden, GatewayError
 from directory.models import DirectoryConnection
@@ -75,7 +75,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
         if context["lacks_administrator"] and not directories and not broken:
-            return HttpResponseRedirect(reverse("console:set-up"))
+            return HttpResponseRedirect(page_address("set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:
         person = verify(
@@ -92,7 +92,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)
-        response = HttpResponseRedirect(f"{reverse('console:sign-in-code')}?{urlencode({'next': there})}")
+        response = HttpResponseRedirect(f"{page_address('sign-in-code')}?{urlencode({'next': there})}")
     else:
         sessions.start(request, person)
         response = HttpResponseRedirect(there)
@@ -110,7 +110,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     person = sessions.find_awaited(request)
     if person is None:
         messages.warning(request, gettext("That took too long. Sign in again."))
-        return HttpResponseRedirect(f"{reverse('console:sign-in')}?{urlencode({'next': there})}")
+        return HttpResponseRedirect(f"{page_address('sign-in')}?{urlencode({'next': there})}")
     context = {"next": there, "person": person}
     if request.method == "GET":
         return render(request, "console/account/sign_in_code.html", context)
@@ -126,25 +126,24 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
 @console_page("POST", may_lack_second_factor=True)
 def sign_out(page: PageContext) -> HttpResponseBase:
     sessions.sign_out(page.request)
-    messages.success(page.request, gettext("You are signed out."))
-    return page.redirect("sign-in")
+    return page.redirect("sign-in", said=gettext("You are signed out."))
 
 
 @never_cache
 def sign_in_to_admin(request: HttpRequest) -> HttpResponse:
     """In the place of Django admin's own page, which knows no second factor. It sends those here whom it refuses."""
     if isinstance(request.user, Person) and second_factor.is_missing(request.user):
-        return HttpResponseRedirect(reverse("console:second-factor"))
+        return HttpResponseRedirect(page_address("second-factor"))
     if request.user.is_authenticated and not admin.site.has_permission(request):
         raise PermissionDenied
     there = own_path(request, request.GET.get("next", "")) or reverse("admin:index")
-    return HttpResponseRedirect(f"{reverse('console:sign-in')}?{urlencode({'next': there})}")
+    return HttpResponseRedirect(f"{page_address('sign-in')}?{urlencode({'next': there})}")
 
 
 def _way_on(request: HttpRequest) -> str:
     """Where to after signing in: a page of this gateway and of no other."""
     there = request.POST.get("next") or request.GET.get("next") or ""
-    return own_path(request, there) or reverse("console:home")
+    return own_path(request, there) or page_address("home")
 
 
 urls = [

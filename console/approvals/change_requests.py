@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -14,7 +14,7 @@ from approvals.errors import NotPending
 from approvals.models import Status
 from console.approvals.grouped_review import address_of, find_next, next_waiting
 from console.approvals.inbox import kept_filters
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.change_facts import facts_of_request
 from core import shown_once
 from core.errors import GatewayError
@@ -40,7 +40,6 @@ def change(page: PageContext, request_id: UUID) -> HttpResponseBase:
 
 def _page(page: PageContext, request_id: UUID, **context: Any) -> HttpResponseBase:
     review = page.perform("change-requests.read-review", id=request_id)
-    problem = context.get("problem")
     decided = parse_guid(page.query.get("decided", ""))
     is_pending = review["changeRequest"]["status"] == Status.PENDING
     return page.render(
@@ -62,7 +61,6 @@ def _page(page: PageContext, request_id: UUID, **context: Any) -> HttpResponseBa
             "generated_password": shown_once.take(page.request),
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -132,7 +130,7 @@ def _in_its_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
     """
     if not page.is_partial:
         raise refusal
-    return page.render("_problem.html", {"problem": refusal})
+    return page.render("_problem.html", {"problem": refusal}, status=200)
 
 
 @console_page("POST")
@@ -142,8 +140,9 @@ def resubmit(page: PageContext, request_id: UUID) -> HttpResponseBase:
         new = page.perform("change-requests.ask-anew", id=request_id)
     except GatewayError as refusal:
         return _page(page, request_id, problem=refusal)
-    messages.success(page.request, gettext("It was asked for anew: these are the values of now."))
-    return page.redirect("change", request_id=new["id"])
+    return page.redirect(
+        "change", request_id=new["id"], said=gettext("It was asked for anew: these are the values of now.")
+    )
 
 
 @console_page("POST")
@@ -171,8 +170,7 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
     following = find_next(page, after=request_id) if goes_on else None
     if following is not None:
         return page.redirect_to(address_of(page, following, decided=str(request_id)))
-    messages.success(page.request, str(_DONE[status]))
-    return page.redirect("change", request_id=request_id)
+    return page.redirect("change", request_id=request_id, said=str(_DONE[status]))
 
 
 @console_page("POST")
@@ -199,7 +197,7 @@ def _talk(page: PageContext, request_id: UUID, action: str, body: Mapping[str, A
     except GatewayError as refusal:
         return _page(page, request_id, problem=refusal, comment="")
     messages.success(page.request, message)
-    return page.redirect_to(reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(page))
+    return page.redirect_to(page_address("change", request_id=request_id) + kept_filters(page))
 
 
 @console_page("POST")

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponseBase, QueryDict
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 
 from approvals.models import Status
 from console.approvals.inbox import FILTERS, kept_filters
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.change_facts import facts_of_request
 from core.errors import GatewayError
 from directory.shapes.wording.change_words import say, say_many
@@ -44,7 +44,6 @@ def _page(page: PageContext, selection: Mapping[str, str], **context: Any) -> Ht
     found = page.perform("change-requests.read-together", query=selection)
     items = [_with_words(item) for item in found["items"]]
     waiting = [item for item in items if item["changeRequest"]["status"] == Status.PENDING]
-    problem = context.get("problem")
     return page.render(
         "approvals/together.html",
         {
@@ -69,7 +68,6 @@ def _page(page: PageContext, selection: Mapping[str, str], **context: Any) -> Ht
             "ticked": context.get("ticked", ()),
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -98,7 +96,7 @@ def next_waiting(page: PageContext, **which: Any) -> str | None:
 
 def address_of(page: PageContext, request_id: UUID, **more: str) -> str:
     """The page of a request, which goes on in the order of the inbox that the person came from."""
-    return reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(page, **more)
+    return page_address("change", request_id=request_id) + kept_filters(page, **more)
 
 
 def find_next(
@@ -144,7 +142,7 @@ def decide(page: PageContext) -> HttpResponseBase:
         messages.success(page.request, done.format(count=decided["succeeded"], total=decided["total"]))
     for reason, count in _refusals(decided["results"]).items():
         messages.error(page.request, not_done.format(count=count, reason=reason))
-    return page.redirect_to(f"{reverse('console:changes-together')}?{urlencode(selection)}")
+    return page.redirect_to(f"{page_address('changes-together')}?{urlencode(selection)}")
 
 
 def _refusals(results: list[dict[str, Any]]) -> dict[str, int]:

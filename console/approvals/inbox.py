@@ -5,13 +5,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.change_facts import facts_of_request
 from core.operation import Effect, Operation, Risk, operations
 from directory.shapes.kinds import Kind
@@ -75,9 +75,9 @@ def line_of(page: PageContext, item: Mapping[str, Any]) -> dict[str, Any]:
     words = say(facts[0])
     is_group = item["count"] > 1
     if is_group:
-        address = reverse("console:changes-together") + kept_filters(page, groupOf=change["id"])
+        address = page_address("changes-together") + kept_filters(page, groupOf=change["id"])
     else:
-        address = reverse("console:change", kwargs={"request_id": change["id"]}) + kept_filters(page)
+        address = page_address("change", request_id=change["id"]) + kept_filters(page)
     return {
         **item,
         "is_group": is_group,

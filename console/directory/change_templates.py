@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.functional import Promise
@@ -60,8 +59,7 @@ def create(page: PageContext) -> HttpResponseBase:
         made = page.perform("change-templates.create", body=body)
     except GatewayError as refusal:
         return _form(page, body, problem=refusal)
-    messages.success(page.request, _("{name} is saved.").format(name=made["name"]))
-    return page.redirect("change-templates")
+    return page.redirect("change-templates", said=_("{name} is saved.").format(name=made["name"]))
 
 
 @console_page("GET", "POST")
@@ -78,16 +76,14 @@ def edit(page: PageContext, template_id: UUID) -> HttpResponseBase:
         page.answer("change-templates.update", id=template_id, body=body, if_match=seen)
     except GatewayError as refusal:
         return _form(page, body, record=record, problem=refusal)
-    messages.success(page.request, _("{name} is saved.").format(name=body["name"]))
-    return page.redirect("change-templates")
+    return page.redirect("change-templates", said=_("{name} is saved.").format(name=body["name"]))
 
 
 @console_page("POST")
 def delete(page: PageContext, template_id: UUID) -> HttpResponseBase:
     name = page.perform("change-templates.read", id=template_id)["name"]
     page.perform("change-templates.delete", id=template_id)
-    messages.success(page.request, _("{name} is deleted.").format(name=name))
-    return page.redirect("change-templates")
+    return page.redirect("change-templates", said=_("{name} is deleted.").format(name=name))
 
 
 def _typed(record: Record) -> dict[str, Any]:
@@ -133,7 +129,7 @@ def _form(
         "attributes": _attributes(typed.get("attributes", {})),
         "problem": problem,
     }
-    return page.render("directory/change_template.html", context, status=200 if problem is None else problem.status)
+    return page.render("directory/change_template.html", context)
 
 
 def _lines(member: str, texts: Iterable[str]) -> list[Line]:

@@ -4,12 +4,12 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 
 from active_directory import MANGLED
 from console.directory.objects.changes import finish
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.downloads import FORMATS, download
 from console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
 from core.errors import Forbidden, GatewayError
@@ -42,9 +42,7 @@ def deleted_objects(page: PageContext) -> HttpResponseBase:
         raise Forbidden
     # A search of deleted objects looks at all of them, whatever its base: its parameters are tried on the living.
     problem = find_fault(page, "objects.search", query) if page.may("objects.search") else None
-    return page.render(
-        "directory/deleted.html", {**context, "problem": problem}, status=200 if problem is None else problem.status
-    )
+    return page.render("directory/deleted.html", {**context, "problem": problem})
 
 
 @console_page(get="deleted-objects.search")
@@ -69,18 +67,17 @@ def deleted_object(page: PageContext, object_id: UUID) -> HttpResponseBase:
         page.perform("deleted-objects.restore", id=object_id, body=_body(page))
     except GatewayError as refusal:
         return _page(page, object_id, problem=refusal)
-    there = reverse("console:object", kwargs={"object_id": object_id})
+    there = page_address("object", object_id=object_id)
     return finish(page, message=_("The object is restored."), then=there)
 
 
 def _page(page: PageContext, object_id: UUID, **context: Any) -> HttpResponseBase:
     found = page.perform("deleted-objects.read", query={"attributes": "*"}, id=object_id)
-    problem = context.get("problem")
     parent = found["lastKnownParent"] or ""
     typed = {"parent": "" if MANGLED in parent else parent, "name": found["lastKnownName"], **page.form}
     attributes = {name: values for name, values in sorted(found["attributes"].items()) if name not in _NOT_LISTED}
     shown = {"deleted": found, "attributes": attributes, "typed": typed, **context}
-    return page.render("directory/deleted_object.html", shown, status=200 if problem is None else problem.status)
+    return page.render("directory/deleted_object.html", shown)
 
 
 @console_page("POST", post="deleted-objects.restore")

@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
@@ -35,8 +34,7 @@ def create(page: PageContext) -> HttpResponseBase:
         made = page.perform("saved-filters.create", body=_body(page))
     except GatewayError as refusal:
         return _form(page, page.form, problem=refusal)
-    messages.success(page.request, _("{name} is saved.").format(name=made["name"]))
-    return page.redirect("saved-filter-run", filter_id=made["id"])
+    return page.redirect("saved-filter-run", filter_id=made["id"], said=_("{name} is saved.").format(name=made["name"]))
 
 
 @console_page("GET", "POST")
@@ -49,16 +47,16 @@ def edit(page: PageContext, filter_id: UUID) -> HttpResponseBase:
         page.perform("saved-filters.update", id=filter_id, body=_body(page))
     except GatewayError as refusal:
         return _form(page, page.form, record=record, problem=refusal)
-    messages.success(page.request, _("{name} is saved.").format(name=page.form.get("name", "")))
-    return page.redirect("saved-filter-run", filter_id=filter_id)
+    return page.redirect(
+        "saved-filter-run", filter_id=filter_id, said=_("{name} is saved.").format(name=page.form.get("name", ""))
+    )
 
 
 @console_page("POST")
 def delete(page: PageContext, filter_id: UUID) -> HttpResponseBase:
     name = page.perform("saved-filters.read", id=filter_id)["name"]
     page.perform("saved-filters.delete", id=filter_id)
-    messages.success(page.request, _("{name} is deleted.").format(name=name))
-    return page.redirect("saved-filters")
+    return page.redirect("saved-filters", said=_("{name} is deleted.").format(name=name))
 
 
 @console_page(get="saved-filters.run")
@@ -111,7 +109,7 @@ def _form(
         "scopes": SCOPES,
         "problem": problem,
     }
-    return page.render("directory/saved_filter.html", context, status=200 if problem is None else problem.status)
+    return page.render("directory/saved_filter.html", context)
 
 
 def _body(page: PageContext) -> dict[str, Any]:

@@ -84,12 +84,11 @@ def browse(page: PageContext) -> HttpResponseBase:
         "problem": problem,
         "part": "console/directory/_search_found.html",
     }
-    status = 200 if problem is None else problem.status
     if part == "search" and problem is None:
         return page.render("directory/_search.html", {**context, **_found(page)})
     if problem is None and "now" in page.query:
         context = {**context, **_found(page)}
-    return page.render("directory/tree.html", {**context, "roots": open_down_to(page, chosen)}, status=status)
+    return page.render("directory/tree.html", {**context, "roots": open_down_to(page, chosen)})
 
 
 def _look(page: PageContext) -> tuple[Node | None, GatewayError | None]:

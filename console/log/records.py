@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -16,7 +16,7 @@ from audit.model_changes.descriptions import names_of_changes
 from audit.models import OPEN_OUTCOMES, Outcome, Reversible
 from console.log.chain import chain_state
 from console.log.periods import PRESETS, for_field, with_bounds, with_said_period, with_zone
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.durations import seconds_since
 from core.errors import GatewayError, NotFound
 from core.operation import find_operation, operations
@@ -43,7 +43,7 @@ def log(page: PageContext) -> HttpResponseBase:
     shown = page.query
     explicit = with_bounds(with_said_period(shown), indexed=_INDEXED)
     if explicit != shown:  # the pages after this one are of the same time then
-        return page.redirect_to(f"{reverse('console:log')}?{urlencode(explicit)}")
+        return page.redirect_to(f"{page_address('log')}?{urlencode(explicit)}")
     query = with_zone(shown)
     if not any(name in query for name in _OF_ONE):
         query.setdefault("fold", "true")
@@ -67,7 +67,6 @@ def log(page: PageContext) -> HttpResponseBase:
             "presets": [(label, f"{shown.get('q', '')} {said}".strip()) for label, said in PRESETS],
             "more_is_open": any(name in query for name in _LESS_COMMON),
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -96,7 +95,7 @@ def verify(page: PageContext) -> HttpResponseBase:
     """Have the whole log verified; the page follows what comes of it."""
     if not page.perform("operations.verify")["began"]:
         messages.info(page.request, _("The log is being verified already."))
-    return page.redirect_to(f"{reverse('console:log')}#chain")
+    return page.redirect_to(f"{page_address('log')}#chain")
 
 
 @console_page(get="operations.read-chain")
@@ -153,14 +152,15 @@ def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
         try:
             preview = page.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
         except GatewayError as refusal:
-            return page.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
+            return page.render("log/log_revert.html", {**about, "problem": refusal})
         return page.render("log/log_revert.html", {**about, "preview": preview})
     try:
         page.answer("operations.revert", id=record_id, reason=page.form.get("reason"))
     except GatewayError as refusal:
-        return page.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-    messages.success(page.request, _("Reverted. The inverse change has a record of its own."))
-    return page.redirect("log-record", record_id=record_id)
+        return page.render("log/log_revert.html", {**about, "problem": refusal})
+    return page.redirect(
+        "log-record", record_id=record_id, said=_("Reverted. The inverse change has a record of its own.")
+    )
 
 
 urls = [

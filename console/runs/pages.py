@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils import timezone
@@ -94,7 +93,6 @@ def new_run(page: PageContext) -> HttpResponseBase:
 
 
 def _new_page(page: PageContext, choice: _Choice, **context: Any) -> HttpResponseBase:
-    problem = context.get("problem")
     return page.render(
         "runs/run_new.html",
         {
@@ -106,7 +104,6 @@ def _new_page(page: PageContext, choice: _Choice, **context: Any) -> HttpRespons
             "reason": page.form.get("reason", ""),
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -115,7 +112,7 @@ def plan(page: PageContext) -> HttpResponseBase:
     """The plan alone, with a refusal in its place."""
     _require_planner(page)
     choice = _Choice.of(page.query)
-    return page.render("runs/_run_plan.html", {"choice": choice, **_plan(page, choice)})
+    return page.render("runs/_run_plan.html", {"choice": choice, **_plan(page, choice)}, status=200)
 
 
 def _require_planner(page: PageContext) -> None:
@@ -170,9 +167,8 @@ def _may_start(page: PageContext, action: str) -> bool:
 
 
 def _follow(page: PageContext, started: Mapping[str, Any]) -> HttpResponseBase:
-    if started["unchanged"] == started["total"]:
-        messages.success(page.request, gettext("There was nothing left to do."))
-    return page.redirect("run", run_id=started["runId"])
+    nothing_left = gettext("There was nothing left to do.") if started["unchanged"] == started["total"] else None
+    return page.redirect("run", run_id=started["runId"], said=nothing_left)
 
 
 @console_page(get="runs.read-details")
@@ -226,7 +222,6 @@ def retry(page: PageContext, run_id: UUID) -> HttpResponseBase:
             "reason": page.form.get("reason", ""),
             "problem": problem,
         },
-        status=problem.status if problem else 200,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -17,6 +17,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from audit.model_changes.unattended import call_of_set_up
+from console.page_context import page_address
 from core.errors import Forbidden, GatewayError, invalid_member
 from keys import first_administrator
 from keys.first_administrator import SetUpClosed, WrongCode
@@ -37,7 +38,7 @@ _TOO_OFTEN = _("There were too many wrong codes. Try again in a quarter of an ho
 def set_up(request: HttpRequest) -> HttpResponseBase:
     """Ask for the code and for who the first administrator is, make them and sign them in."""
     if not first_administrator.is_open():
-        return HttpResponseRedirect(reverse("console:first-day"))
+        return HttpResponseRedirect(page_address("first-day"))
     first_administrator.announce()
     if request.method != "POST" or _lacks_tls(request):
         return _page(request, {})
@@ -48,11 +49,11 @@ def set_up(request: HttpRequest) -> HttpResponseBase:
         message = _TOO_OFTEN if refusal.too_often else _WRONG_CODE
         return _page(request, typed, problem=invalid_member("code", str(message)), status=Forbidden.status)
     except SetUpClosed:  # another browser was faster
-        return HttpResponseRedirect(reverse("console:first-day"))
+        return HttpResponseRedirect(page_address("first-day"))
     except GatewayError as refusal:
         return _page(request, typed, problem=refusal, status=refusal.status)
     sessions.start(request, person)
-    return HttpResponseRedirect(reverse("console:first-day"))
+    return HttpResponseRedirect(page_address("first-day"))
 
 
 def _make(request: HttpRequest, typed: dict[str, str]) -> Person:

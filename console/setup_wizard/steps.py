@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
@@ -22,7 +21,7 @@ def _show(
     context: Mapping[str, Any] | None = None,
     *,
     problem: GatewayError | None = None,
-    status: int = 200,
+    status: int | None = None,
 ) -> HttpResponseBase:
     """A step's page, with where it is among the others; for superusers, who alone can take all of them."""
     if not page.is_superuser:
@@ -30,7 +29,6 @@ def _show(
     items = checklist(page)
     following = [item for item in items[[item.name for item in items].index(name) + 1 :] if not item.is_done]
     shown = {"items": items, "step": name, "following": next(iter(following), None), "problem": problem}
-    status = problem.status if problem else status
     return page.render(f"setup_wizard/{name}.html", {**shown, **(context or {})}, status=status)
 
 
@@ -75,8 +73,7 @@ def directory(page: PageContext) -> HttpResponseBase:
             {"typed": sent(page), "is_new": True, **context_of_report(report)},
             status=InvalidRequest.status,
         )
-    messages.success(page.request, _("{name} is connected.").format(name=made["name"]))
-    return page.redirect("first-day-directory")
+    return page.redirect("first-day-directory", said=_("{name} is connected.").format(name=made["name"]))
 
 
 def _connected(page: PageContext) -> dict[str, Any]:
@@ -99,8 +96,7 @@ def approver(page: PageContext) -> HttpResponseBase:
     except GatewayError as refusal:
         return _show(page, "approver", {"typed": page.form}, problem=refusal)
     said = _("{name} can decide now. Tell them the password, not by e-mail.")
-    messages.success(page.request, said.format(name=made["username"]))
-    return page.redirect("first-day-key")
+    return page.redirect("first-day-key", said=said.format(name=made["username"]))
 
 
 @console_page()

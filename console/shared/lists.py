@@ -59,4 +59,4 @@ def render_list(
         found = page.perform(operation, query=query)
         return page.render(part if page.is_partial else template, {**shown, "found": found})
     problem = find_fault(page, operation, query)
-    return page.render(template, {**shown, "problem": problem}, status=200 if problem is None else problem.status)
+    return page.render(template, {**shown, "problem": problem})

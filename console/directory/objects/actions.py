@@ -5,14 +5,14 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
 from console.directory.objects.page import Record, find, frame_of, operation_on, require
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from core import shown_once
 from core.errors import GatewayError
 from directory.shapes.kinds import permission_for
@@ -26,7 +26,7 @@ _SWITCHES: Final = {
 
 
 def _address(record: Record) -> str:
-    return reverse("console:object", kwargs={"object_id": record["id"]})
+    return page_address("object", object_id=record["id"])
 
 
 @console_page("GET", "POST")
@@ -83,7 +83,7 @@ def _with_field(page: PageContext, record: Record, action: str, member: str, que
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
         context = {**frame_of(page, record), "value": page.form.get(member), "problem": problem}
-        return page.render(f"directory/objects/{action}.html", context, status=problem.status if problem else 200)
+        return page.render(f"directory/objects/{action}.html", context)
 
     if page.request.method == "GET" or page.form.get("step") == "form":
         return form()
@@ -101,7 +101,7 @@ def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
         title=_("Delete {name}?").format(name=record["name"]),
         confirm=_("Delete"),
         about=record,
-        then=reverse("console:object", kwargs={"object_id": parent}) if parent else reverse("console:home"),
+        then=page_address("object", object_id=parent) if parent else page_address("home"),
         message=_("{name} is deleted.").format(name=record["name"]),
         dangerous=True,
         consent=_consent_to_delete,
@@ -176,7 +176,7 @@ def _reset_form(page: PageContext, record: Record, problem: GatewayError | None 
         context["preview"] = change.preview(page)
     except GatewayError as refusal:
         context["problem"] = problem = problem or refusal
-    return page.render("directory/objects/reset_password.html", context, status=problem.status if problem else 200)
+    return page.render("directory/objects/reset_password.html", context)
 
 
 urls = [

@@ -9,13 +9,12 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from audit.models import Reversible
-from console.page_context import PageContext
+from console.page_context import PageContext, page_address
 from core.errors import GatewayError, InvalidRequest
 from directory.errors import VersionMismatch
 
@@ -124,7 +123,7 @@ def preview(
         **shown,
         **context,
     }
-    return page.render("directory/objects/preview.html", context, status=problem.status if problem else 200)
+    return page.render("directory/objects/preview.html", context)
 
 
 def _sent(page: PageContext) -> list[tuple[str, str]]:
@@ -177,9 +176,9 @@ def record_link(page: PageContext) -> str | SafeString:
         return ""
     # Newest first: what followed from the change has records, too, which were begun after it.
     record = found[-1]
-    address = reverse("console:log-record", kwargs={"record_id": record["id"]})
+    address = page_address("log-record", record_id=record["id"])
     link = format_html('<a href="{}">{}</a>.', address, _("See its log record"))
     if record["reversible"] == Reversible.NONE or not page.may("operations.revert"):
         return link
-    undo = reverse("console:log-revert", kwargs={"record_id": record["id"]})
+    undo = page_address("log-revert", record_id=record["id"])
     return format_html('{} <a href="{}">{}</a>', link, undo, _("Undo"))

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -15,7 +15,7 @@ from console.directory.objects.page import Record, find, frame_of, require, reso
 from console.directory.selection.actions import find_chosen, step_for
 from console.directory.selection.pages import start
 from console.directory.selection.tasks import Task
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.safe_redirect import own_path
 from core.errors import InvalidRequest
 from core.shapes import parse_guid
@@ -118,8 +118,7 @@ def _change_groups(
                 step_for("groups.change-members", group, {member: [str(object_id)]}, says=says.format(name=name))
                 for group in groups
             ],
-            then=own_path(page.request, form.get("back", ""))
-            or reverse("console:object-groups", kwargs={"object_id": object_id}),
+            then=own_path(page.request, form.get("back", "")) or page_address("object-groups", object_id=object_id),
             is_dangerous=member == "remove",
         ),
     )

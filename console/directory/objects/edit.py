@@ -5,13 +5,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 
 from console.directory.objects.changes import Change, Question, ask, preview
 from console.directory.objects.form import Draft, ExtraAttribute
 from console.directory.objects.page import SCOPES, Record, find, frame_of, require, resource_of
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from core.errors import GatewayError
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, permission_for
@@ -64,7 +64,7 @@ def _question(record: Record) -> Question:
         title=_("Save the changes of {name}?").format(name=record["name"]),
         confirm=_("Save"),
         about=record,
-        then=reverse("console:object", kwargs={"object_id": record["id"]}),
+        then=page_address("object", object_id=record["id"]),
         message=_("The changes of {name} are saved.").format(name=record["name"]),
     )
 
@@ -76,7 +76,7 @@ def _way_back(page: PageContext, record: Record, draft: Draft) -> Mapping[str, A
 
 def _form(page: PageContext, record: Record, draft: Draft, problem: GatewayError | None = None) -> HttpResponse:
     context = {**frame_of(page, record), **form_context(page, draft), "problem": problem}
-    return page.render("directory/objects/edit.html", context, status=problem.status if problem else 200)
+    return page.render("directory/objects/edit.html", context)
 
 
 def form_context(page: PageContext, draft: Draft) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 
 from console.directory.objects.changes import Change, Question, ask
@@ -18,7 +18,7 @@ from console.directory.objects.page import (
     require,
     resource_of,
 )
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.safe_redirect import own_path
 from core.errors import GatewayError
 from core.shapes import parse_guid
@@ -118,7 +118,7 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find(page, object_id)
     form = page.request.POST
     body = {name: form.getlist(name) for name in ("add", "remove")}
-    members = reverse("console:object-members", kwargs={"object_id": object_id})
+    members = page_address("object-members", object_id=object_id)
     back = own_path(page.request, form.get("back", "")) or members
     question = Question(
         title=_("Change the members of {name}?").format(name=record["name"]),
@@ -163,7 +163,7 @@ def _look(page: PageContext, record: Record, template: str, filter: str, *, seve
         "found": found,
         "problem": problem,
     }
-    return page.render(template, context, status=problem.status if problem else 200)
+    return page.render(template, context)
 
 
 urls = [

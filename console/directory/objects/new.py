@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -20,7 +20,7 @@ from console.directory.objects.changes import Change, Question, finish, preview,
 from console.directory.objects.edit import form_context
 from console.directory.objects.form import Draft, Filled
 from console.directory.objects.page import require
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from core.errors import GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from core.shapes import parse_guid
@@ -211,7 +211,7 @@ def _ask(page: PageContext, planned: NewObject) -> HttpResponse:
             if planned.generate:
                 messages.success(page.request, format_html("{} {}", message, record_link(page)))
                 return show_password(page, made, change.body["password"])
-            return finish(page, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
+            return finish(page, message=message, then=page_address("object", object_id=made["id"]))
     question = Question(
         title=_("Create {name}?").format(name=planned.name), confirm=_("Create"), about=None, then="", message=""
     )
@@ -227,7 +227,6 @@ def _form(page: PageContext, planned: NewObject, problem: GatewayError | None = 
             "title": _(_TITLES.get(planned.kind, "New object")),
             "problem": problem,
         },
-        status=problem.status if problem else 200,
     )
 
 

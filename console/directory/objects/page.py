@@ -22,7 +22,7 @@ from active_directory import DistinguishedName, Equals
 from console.directory.labels import group_words
 from console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from console.directory.readable_attributes import readable_among
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
 from core.text.vocabulary import capitalized, noun_label
@@ -201,14 +201,12 @@ def _actions(page: PageContext, record: Record) -> Iterator[ObjectAction]:
     if page.call.may(permission_for("update", kind)):
         yield ObjectAction(_("Rename"), _address("object-rename", record))
     if resource == "organization-units" and page.may("organization-units.plan-accounts"):
-        yield ObjectAction(
-            _("Enable or disable the accounts here"), f"{reverse('console:run-new')}?unit={record['id']}"
-        )
+        yield ObjectAction(_("Enable or disable the accounts here"), f"{page_address('run-new')}?unit={record['id']}")
     if resource == "users" and page.may("groups.change-members"):
         yield ObjectAction(_("Compare"), _address("object-compare", record))
     if resource == "users" and any(map(page.may, ("users.update", "users.disable", "groups.change-members"))):
         chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
-        yield ObjectAction(_("Joiner, mover, leaver"), f"{reverse('console:selection-recipes')}?{chosen}")
+        yield ObjectAction(_("Joiner, mover, leaver"), f"{page_address('selection-recipes')}?{chosen}")
     if page.call.may(permission_for("delete", kind)):
         yield ObjectAction(_("Delete"), _address("object-delete", record), dangerous=True)
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_noop
 from console.directory.account_states import STATES
 from console.directory.quick_search.objects import Found
 from console.directory.quick_search.query_parser import Typed
-from console.page_context import PageContext
+from console.page_context import PageContext, page_address
 from console.shared.names import common_name
 from core.errors import Forbidden, NotFound
 from core.text.vocabulary import noun_label
@@ -155,6 +155,6 @@ def _log(page: PageContext, text: str) -> Iterator[Hit]:
     """Ways into the log by what the text may name there; nothing is searched before one is taken."""
     if not page.may("operations.search") or " " in text:
         return
-    log = reverse("console:log")
+    log = page_address("log")
     yield Hit(_("What {name} did").format(name=text), f"{log}?{urlencode({'owner': text})}")
     yield Hit(_("The request with the id {id}").format(id=text), f"{log}?{urlencode({'requestId': text})}")

@@ -13,7 +13,7 @@ from console.directory.objects.fields import READ
 from console.directory.selection.actions import ACTIONS, actions_for, condition_on, find_chosen, plan
 from console.directory.selection.recipes import RECIPES, Choice, offered_blocks, plan_recipe, proposed, remember
 from console.directory.selection.tasks import Step, Task, advance, begin, find, keep, preview
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.downloads import download
 from console.shared.safe_redirect import own_path
 from core.errors import Forbidden, GatewayError, InvalidRequest, NotFound
@@ -34,12 +34,12 @@ def selection(page: PageContext) -> HttpResponseBase:
     if action is None or action not in actions_for(page):
         raise Forbidden
     back = own_path(page.request, form.get("from", ""))
-    then = back or reverse("console:tree")
+    then = back or page_address("tree")
     if action.name == "export":
         return _export(page, ids)
     if action.name in RECIPES or action.name == "template":
         name = action.name if action.name in RECIPES else None
-        place = reverse("console:selection-recipe", args=[name]) if name else reverse("console:selection-recipes")
+        place = reverse("console:selection-recipe", args=[name]) if name else page_address("selection-recipes")
         return page.redirect_to(f"{place}?{urlencode({'chosen': ids, 'from': then}, doseq=True)}")
     records = find_chosen(page, ids)
     given = {
@@ -57,14 +57,14 @@ def selection(page: PageContext) -> HttpResponseBase:
     except GatewayError as refusal:
         if not action.asks:
             raise
-        return page.render("directory/selection/form.html", {**context, "problem": refusal}, status=refusal.status)
+        return page.render("directory/selection/form.html", {**context, "problem": refusal})
     return start(page, task)
 
 
 @console_page(get="objects.search")
 def recipes(page: PageContext) -> HttpResponseBase:
     """Which of them it is: somebody joins, moves or leaves."""
-    back = own_path(page.request, page.query.get("from", "")) or reverse("console:tree")
+    back = own_path(page.request, page.query.get("from", "")) or page_address("tree")
     records = find_chosen(page, page.request.GET.getlist("chosen"))
     context = {
         "recipes": [each for each in RECIPES.values() if offered_blocks(page, each)],
@@ -82,7 +82,7 @@ def recipe(page: PageContext, name: str) -> HttpResponseBase:
     if found is None:
         raise NotFound
     form = page.request.POST if page.request.method == "POST" else page.request.GET
-    back = own_path(page.request, form.get("from", "")) or reverse("console:tree")
+    back = own_path(page.request, form.get("from", "")) or page_address("tree")
     records = find_chosen(page, form.getlist("chosen"))
     context = {"recipe": found, "records": records, "blocks": offered_blocks(page, found), "back": back}
     if page.request.method != "POST":
@@ -92,7 +92,7 @@ def recipe(page: PageContext, name: str) -> HttpResponseBase:
         task = plan_recipe(page, found, records, choice, then=back)
     except InvalidRequest as refusal:
         shown = {**context, "choice": choice, "problem": refusal}
-        return page.render("directory/selection/recipe.html", shown, status=refusal.status)
+        return page.render("directory/selection/recipe.html", shown)
     remember(page, found, choice)
     return start(page, task)
 
@@ -149,7 +149,7 @@ def go(page: PageContext, task_id: UUID) -> HttpResponseBase:
         return page.redirect("selection-task", task_id=task_id)
     advance(page, found)
     # Also where htmx asks: it follows to the part of the page that it is for.
-    return HttpResponseRedirect(reverse("console:selection-task", kwargs={"task_id": task_id}))
+    return HttpResponseRedirect(page_address("selection-task", task_id=task_id))
 
 
 @console_page("POST", post="operations.revert")
@@ -182,7 +182,7 @@ def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
             confirm_many=_("Undo all {}"),
             did=_("taken back"),
             steps=steps,
-            then=reverse("console:selection-task", kwargs={"task_id": task_id}),
+            then=page_address("selection-task", task_id=task_id),
             is_undo=True,
         ),
     )

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.translation import gettext as _
 
 from console.directory.objects.actions import show_password
@@ -15,7 +15,7 @@ from console.directory.selection.actions import find_chosen
 from console.directory.selection.from_template import Newcomer, Use, people_chosen, plan_use
 from console.directory.selection.pages import start
 from console.directory.selection.tasks import Task, find, keep
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, console_page, page_address
 from console.shared.safe_redirect import own_path
 from core.errors import FieldError, Forbidden, GatewayError, NotFound
 
@@ -25,7 +25,7 @@ def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
     """Fill in what differs: for the people who were chosen (`chosen`), for one who is named, or for somebody new."""
     template = page.perform("change-templates.read", id=template_id)
     form = page.request.POST if page.request.method == "POST" else page.request.GET
-    back = own_path(page.request, form.get("from", "")) or reverse("console:change-templates")
+    back = own_path(page.request, form.get("from", "")) or page_address("change-templates")
     ids = form.getlist("chosen")
     if page.request.method != "POST":
         return _form(page, Use(template=template, newcomer=_newcomer(page, template, ids)), ids, back)
@@ -84,8 +84,7 @@ def _form(
         "back": back,
         "problem": problem,
     }
-    status = 200 if problem is None else problem.status
-    return page.render("directory/selection/from_template.html", context, status=status)
+    return page.render("directory/selection/from_template.html", context)
 
 
 @console_page("POST", post="objects.read")
