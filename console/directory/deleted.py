@@ -8,8 +8,8 @@ from django.urls import path
 from django.utils.translation import gettext as _
 
 from active_directory import MANGLED
-from console.directory.objects.changes import finish
-from console.page_context import PageContext, console_page, page_address
+from console.directory.objects.changes import tell
+from console.page_context import PageContext, console_page
 from console.shared.downloads import FORMATS, download
 from console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
 from core.errors import Forbidden, GatewayError
@@ -67,8 +67,8 @@ def deleted_object(page: PageContext, object_id: UUID) -> HttpResponseBase:
         page.perform("deleted-objects.restore", id=object_id, body=_body(page))
     except GatewayError as refusal:
         return _page(page, object_id, problem=refusal)
-    there = page_address("object", object_id=object_id)
-    return finish(page, message=_("The object is restored."), then=there)
+    tell(page, _("The object is restored."))
+    return page.redirect("object", object_id=object_id)
 
 
 def _page(page: PageContext, object_id: UUID, **context: Any) -> HttpResponseBase:

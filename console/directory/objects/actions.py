@@ -3,63 +3,51 @@
 from typing import Any, Final
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path
-from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
+from console.directory.objects.changes import Change, DryRun, Question, ask, tell
 from console.directory.objects.page import Record, find, frame_of, operation_on, require
 from console.page_context import PageContext, console_page, page_address
 from core import shown_once
 from core.errors import GatewayError
 from directory.shapes.kinds import permission_for
 
-_SWITCHES: Final = {
+_WORDS: Final = {
     "enable": (gettext_noop("Enable {name}?"), gettext_noop("Enable"), gettext_noop("{name} is enabled.")),
     "disable": (gettext_noop("Disable {name}?"), gettext_noop("Disable"), gettext_noop("{name} is disabled.")),
     "unlock": (gettext_noop("Unlock {name}?"), gettext_noop("Unlock"), gettext_noop("{name} is unlocked.")),
+    "move": (gettext_noop("Move {name}?"), gettext_noop("Move"), gettext_noop("{name} is moved.")),
+    "rename": (
+        gettext_noop("Rename {name} to {new}?"),
+        gettext_noop("Rename"),
+        gettext_noop("{name} is now called {new}."),
+    ),
+    "delete": (gettext_noop("Delete {name}?"), gettext_noop("Delete"), gettext_noop("{name} is deleted.")),
 }
 """What is asked, what the button says, and what is told when it is done."""
+_DANGEROUS: Final = frozenset({"disable", "delete"})
 
 
-def _address(record: Record) -> str:
-    return page_address("object", object_id=record["id"])
+def _question(record: Record, action: str, *, new: str = "", **more: Any) -> Question:
+    title, confirm, message = (_(text).format(name=record["name"], new=new) for text in _WORDS[action])
+    return Question(title=title, confirm=confirm, message=message, about=record, dangerous=action in _DANGEROUS, **more)
 
 
 @console_page("GET", "POST")
 def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
     record = find(page, object_id)
-    operation = operation_on(record, action)
-    name = record["name"]
-    title, confirm, message = map(_, _SWITCHES[action])
-    question = Question(
-        title=title.format(name=name),
-        confirm=confirm,
-        about=record,
-        then=_address(record),
-        message=message.format(name=name),
-        dangerous=action == "disable",
-    )
-    return ask(page, Change(operation=operation, arguments={"id": object_id}), question)
+    return ask(page, Change(operation_on(record, action), object_id), _question(record, action))
 
 
 @console_page("GET", "POST")
 def move(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Choose another place, see what the move means, move."""
     require(page, "directory.move_object")
-    record = find(page, object_id)
-    question = Question(
-        title=_("Move {name}?").format(name=record["name"]),
-        confirm=_("Move"),
-        about=record,
-        then=_address(record),
-        message=_("{name} is moved.").format(name=record["name"]),
-    )
-    return _with_field(page, record, "move", "parent", question)
+    return _with_field(page, find(page, object_id), "move", "parent")
 
 
 @console_page("GET", "POST")
@@ -67,29 +55,21 @@ def rename(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Type another name, see what stays as it is, rename."""
     record = find(page, object_id)
     require(page, permission_for("update", record["kind"]))
-    new = page.form.get("name", "")
-    question = Question(
-        title=_("Rename {name} to {new}?").format(name=record["name"], new=new),
-        confirm=_("Rename"),
-        about=record,
-        then=_address(record),
-        message=_("{name} is now called {new}.").format(name=record["name"], new=new),
-    )
-    return _with_field(page, record, "rename", "name", question)
+    return _with_field(page, record, "rename", "name")
 
 
-def _with_field(page: PageContext, record: Record, action: str, member: str, question: Question) -> HttpResponse:
+def _with_field(page: PageContext, record: Record, action: str, member: str) -> HttpResponse:
     """A change whose body is one field of a form, on a page of its own."""
+    typed = page.form.get(member)
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
-        context = {**frame_of(page, record), "value": page.form.get(member), "problem": problem}
+        context = {**frame_of(page, record), "value": typed, "problem": problem}
         return page.render(f"directory/objects/{action}.html", context)
 
     if page.request.method == "GET" or page.form.get("step") == "form":
         return form()
-    body = {member: page.form.get(member, "")}
-    change = Change(operation=operation_on(record, action), arguments={"id": record["id"]}, body=body)
-    return ask(page, change, question, form=form)
+    change = Change(operation_on(record, action), UUID(record["id"]), body={member: typed or ""})
+    return ask(page, change, _question(record, action, new=typed or ""), form=form)
 
 
 @console_page("GET", "POST")
@@ -97,17 +77,9 @@ def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Delete an object; with all that is below it only for who agrees to how many they are."""
     record = find(page, object_id)
     parent = record["parentId"]
-    question = Question(
-        title=_("Delete {name}?").format(name=record["name"]),
-        confirm=_("Delete"),
-        about=record,
-        then=page_address("object", object_id=parent) if parent else page_address("home"),
-        message=_("{name} is deleted.").format(name=record["name"]),
-        dangerous=True,
-        consent=_consent_to_delete,
-    )
-    change = Change(operation=operation_on(record, "delete"), arguments={"id": object_id}, query={"recursive": "true"})
-    return ask(page, change, question)
+    then = page_address("object", object_id=parent) if parent else page_address("home")
+    change = Change(operation_on(record, "delete"), object_id, query={"recursive": "true"})
+    return ask(page, change, _question(record, "delete", then=then, consent=_consent_to_delete))
 
 
 def _consent_to_delete(dry_run: DryRun) -> str:
@@ -135,13 +107,12 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
         "unlock": "unlock" in page.form,
     }
     try:
-        answer = Change(operation=operation, arguments={"id": object_id}, body=body).make(page)
+        answer = Change(operation, object_id, body=body).make(page)
     except GatewayError as refusal:
         return _reset_form(page, record, refusal)
-    message = _("The password of {name} is reset.").format(name=record["name"])
+    tell(page, _("The password of {name} is reset.").format(name=record["name"]))
     if not generate:
-        return finish(page, message=message, then=_address(record))
-    messages.success(page.request, format_html("{} {}", message, record_link(page)))
+        return page.redirect("object", object_id=object_id)
     return show_password(page, record, answer["generatedPassword"])
 
 
@@ -171,7 +142,7 @@ def _reset_form(page: PageContext, record: Record, problem: GatewayError | None 
         "reason": given.get("reason", ""),
         "problem": problem,
     }
-    change = Change(operation="users.reset-password", arguments={"id": record["id"]}, body={"generate": True, **chosen})
+    change = Change("users.reset-password", UUID(record["id"]), body={"generate": True, **chosen})
     try:
         context["preview"] = change.preview(page)
     except GatewayError as refusal:

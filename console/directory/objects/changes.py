@@ -4,8 +4,9 @@ The forms before it, and what is asked for in them, are the business of each pag
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -23,12 +24,13 @@ _VALUES_SHOWN = 100
 _OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Change:
-    """An operation with all of its input. `if_match` is the version of the object that the person has seen."""
+    """An operation on the object with an id, with all of its input. `if_match` is the version the person has seen."""
 
     operation: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: UUID | None = None
+    _: KW_ONLY
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     if_match: str | None = None
@@ -42,7 +44,8 @@ class Change:
         return self._answer(page, query=self.query, reason=page.form.get("reason"))
 
     def _answer(self, page: PageContext, **how: Any) -> Any:
-        return page.answer(self.operation, body=self.body, if_match=self.if_match, **self.arguments, **how).body
+        path = {"id": self.id} if self.id else {}
+        return page.answer(self.operation, body=self.body, if_match=self.if_match, **path, **how).body
 
 
 def _nothing(_: DryRun) -> str:
@@ -54,33 +57,43 @@ class Question:
     """What the preview of a change asks. `title` is its heading, `confirm` what its button says.
 
     `about` is the record of the object concerned, to lead back to. `consent` gives the sentence that has to be agreed
-    to as well for what the preview shows, if any. `message` is told when it is done, on the page at `then`.
+    to as well for what the preview shows, if any. `message` is told when it is done, on the page at `then`: that of the
+    object, where nothing else is said.
     """
 
     title: str
     confirm: str
     about: Mapping[str, Any] | None
-    then: str
     message: str
+    then: str = ""
     dangerous: bool = False
     consent: Callable[[DryRun], str] = _nothing
 
 
-Form = Callable[[GatewayError], HttpResponse]
-"""Shows the form of a change again, with the refusal of what was filled in."""
+def ask(
+    page: PageContext,
+    change: Change,
+    question: Question,
+    *,
+    done: Callable[[Any], HttpResponse] | None = None,
+    **how: Any,
+) -> HttpResponse:
+    """Show what a change would do; or make it, when that was confirmed. `how` is as for `preview`.
 
-
-def ask(page: PageContext, change: Change, question: Question, **how: Any) -> HttpResponse:
-    """Show what a change would do; or make it, when that was confirmed. `how` is as for `preview`."""
+    `done` takes the operation's answer and says where to go on to; else the question does.
+    """
     if page.form.get("step") != "make":
         return preview(page, change, question, **how)
     try:
         _require_consent(page, change, question)
-        change.make(page)
+        answer = change.make(page)
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
         return preview(page, change, question, **{**how, "problem": refusal})
-    return finish(page, message=question.message, then=question.then)
+    if done is not None:
+        return done(answer)
+    tell(page, question.message)
+    return page.redirect_to(question.then or page_address("object", object_id=change.id))
 
 
 def preview(
@@ -88,7 +101,7 @@ def preview(
     change: Change,
     question: Question,
     *,
-    form: Form | None = None,
+    form: Callable[[GatewayError], HttpResponse] | None = None,
     kept: Sequence[tuple[str, str]] | None = None,
     problem: GatewayError | None = None,
     **context: Any,
@@ -110,7 +123,7 @@ def preview(
     else:
         shown = {
             "preview": dry_run,
-            "changes": [_shortened(item) for item in dry_run["changes"]],
+            "changes": [shortened(item, _VALUES_SHOWN) for item in dry_run["changes"]],
             "consent": question.consent(dry_run),
         }
     context = {
@@ -146,25 +159,18 @@ def _raise_if_stale(change: Change, refusal: GatewayError) -> None:
         raise refusal
 
 
-def _shortened(change: Mapping[str, Any]) -> dict[str, Any]:
+def shortened(change: Mapping[str, Any], most: int) -> dict[str, Any]:
     """A change with at most so many values of each side, and how many there are besides."""
-    return {
-        "attribute": change["attribute"],
-        **{
-            side: [*values[:_VALUES_SHOWN], *_rest(len(values) - _VALUES_SHOWN)]
-            for side, values in (("before", change["before"]), ("after", change["after"]))
-        },
-    }
+    cut = {side: values[:most] for side, values in change.items() if side in ("before", "after")}
+    for side, values in cut.items():
+        if rest := len(change[side]) - len(values):
+            values.append(_("and {count} more").format(count=rest))
+    return {"attribute": change["attribute"], **cut}
 
 
-def _rest(count: int) -> list[str]:
-    return [_("and {count} more").format(count=count)] if count > 0 else []
-
-
-def finish(page: PageContext, *, message: str, then: str) -> HttpResponse:
-    """Tell what was done on the page at `then`."""
+def tell(page: PageContext, message: str) -> None:
+    """Tell on the next page what was done."""
     messages.success(page.request, format_html("{} {}", message, record_link(page)))
-    return page.redirect_to(then)
 
 
 def record_link(page: PageContext) -> str | SafeString:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from console.directory.objects.changes import Change, Question, ask, preview
 from console.directory.objects.form import Draft, ExtraAttribute
 from console.directory.objects.page import SCOPES, Record, find, frame_of, require, resource_of
-from console.page_context import PageContext, console_page, page_address
+from console.page_context import PageContext, console_page
 from core.errors import GatewayError
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, permission_for
@@ -30,12 +30,7 @@ def edit(page: PageContext, object_id: UUID) -> HttpResponseBase:
     if page.form.get("step") in ("form", "more"):
         return _form(page, record, draft)
     try:
-        change = Change(
-            operation=f"{resource_of(record)}.update",
-            arguments={"id": object_id},
-            body=draft.body(),
-            if_match=draft.version,
-        )
+        change = Change(_operation(record), object_id, body=draft.body(), if_match=draft.version)
         return ask(page, change, _question(record), **_way_back(page, record, draft))
     except VersionMismatch as refusal:
         return _ask_again(page, object_id, draft, refusal)
@@ -43,11 +38,15 @@ def edit(page: PageContext, object_id: UUID) -> HttpResponseBase:
         return _form(page, record, draft, refusal)
 
 
+def _operation(record: Record) -> str:
+    return f"{resource_of(record)}.update"
+
+
 def _ask_again(page: PageContext, object_id: UUID, draft: Draft, refusal: VersionMismatch) -> HttpResponse:
     """The preview on what somebody else has made of the object meanwhile, with what that is; nothing is saved."""
     record = find(page, object_id)
     rebased = draft.rebased(record)
-    change = Change(operation=f"{resource_of(record)}.update", arguments={"id": object_id}, body=rebased.body())
+    change = Change(_operation(record), object_id, body=rebased.body())
     return preview(
         page,
         change,
@@ -64,7 +63,6 @@ def _question(record: Record) -> Question:
         title=_("Save the changes of {name}?").format(name=record["name"]),
         confirm=_("Save"),
         about=record,
-        then=page_address("object", object_id=record["id"]),
         message=_("The changes of {name} are saved.").format(name=record["name"]),
     )
 

@@ -128,7 +128,7 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
         message=_("The members of {name} are changed.").format(name=record["name"]),
         dangerous=bool(form.getlist("remove")),
     )
-    change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)
+    change = Change("groups.change-members", object_id, body=body)
     return ask(page, change, question)
 
 

@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path
-from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from active_directory import DistinguishedName, InvalidValue
 from console.directory.objects.actions import show_password
-from console.directory.objects.changes import Change, Question, finish, preview, record_link
+from console.directory.objects.changes import Change, Question, ask, tell
 from console.directory.objects.edit import form_context
 from console.directory.objects.form import Draft, Filled
-from console.directory.objects.page import require
-from console.page_context import PageContext, console_page, page_address
+from console.directory.objects.page import Record, require
+from console.page_context import PageContext, console_page
 from core.errors import GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from core.shapes import parse_guid
@@ -196,26 +194,20 @@ def _ask(page: PageContext, planned: NewObject) -> HttpResponse:
     def form(refusal: GatewayError) -> HttpResponse:
         return _form(page, planned, refusal)
 
+    def done(made: Record) -> HttpResponse:
+        tell(page, _("{name} is created.").format(name=planned.name))
+        if planned.generate:
+            return show_password(page, made, change.body["password"])
+        return page.redirect("object", object_id=made["id"])
+
     try:
-        change = Change(operation=KINDS[planned.kind][1], body=planned.body())
+        change = Change(KINDS[planned.kind][1], body=planned.body())
     except GatewayError as refusal:
         return form(refusal)
-    problem = None
-    if page.form.get("step") == "make":
-        try:
-            made = change.make(page)
-        except GatewayError as refusal:
-            problem = refusal
-        else:
-            message = _("{name} is created.").format(name=planned.name)
-            if planned.generate:
-                messages.success(page.request, format_html("{} {}", message, record_link(page)))
-                return show_password(page, made, change.body["password"])
-            return finish(page, message=message, then=page_address("object", object_id=made["id"]))
     question = Question(
-        title=_("Create {name}?").format(name=planned.name), confirm=_("Create"), about=None, then="", message=""
+        title=_("Create {name}?").format(name=planned.name), confirm=_("Create"), about=None, message=""
     )
-    return preview(page, change, question, form=form, kept=planned.as_fields(), problem=problem)
+    return ask(page, change, question, form=form, kept=planned.as_fields(), done=done)
 
 
 def _form(page: PageContext, planned: NewObject, problem: GatewayError | None = None) -> HttpResponse:

@@ -17,6 +17,7 @@ from redis import RedisError
 
 from audit.log import NOT_APPLIED
 from audit.models import OPEN_OUTCOMES, Outcome
+from console.directory.objects.changes import shortened
 from console.page_context import PageContext
 from console.shared.titles import title_of_code
 from core.errors import Conflict, GatewayError, NotFound, ServiceUnavailable
@@ -30,7 +31,6 @@ from keys.authentication import check_reason
 
 CHUNK: Final = 20
 """Changes made for one request: the page shows the progress in between."""
-_SIDES: Final = ("before", "after")
 _VALUES_KEPT: Final = 20
 _LIFE: Final = timedelta(days=1)
 _LOCKED_FOR: Final = timedelta(minutes=5)
@@ -239,19 +239,9 @@ def _foresee_member(step: Step, maker: Step) -> None:
 
 def _differences(change: Mapping[str, Any]) -> dict[str, Any]:
     """The values that one side alone has: of a large group's members these are all that tells."""
-    before, after = change["before"], change["after"]
-    kept = set(before) & set(after)
-    sides = {
-        side: [value for value in values if value not in kept] for side, values in change.items() if side in _SIDES
-    }
-    return {
-        "attribute": change["attribute"],
-        **{side: [*values[:_VALUES_KEPT], *_rest(len(values) - _VALUES_KEPT)] for side, values in sides.items()},
-    }
-
-
-def _rest(count: int) -> list[str]:
-    return [_("and {count} more").format(count=count)] if count > 0 else []
+    kept = set(change["before"]) & set(change["after"])
+    alone = {side: [value for value in change[side] if value not in kept] for side in ("before", "after")}
+    return shortened({**change, **alone}, _VALUES_KEPT)
 
 
 def advance(page: PageContext, task: Task) -> bool:
