@@ -44,7 +44,7 @@ class Change:
         return self._answer(page, query=self.query, reason=page.form.get("reason"))
 
     def _answer(self, page: PageContext, **how: Any) -> Any:
-        path = {"id": self.id} if self.id else {}
+        path: dict[str, Any] = {"id": self.id} if self.id else {}
         return page.answer(self.operation, body=self.body, if_match=self.if_match, **path, **how).body
 
 

@@ -27,41 +27,95 @@ _RESOURCES: Final = {Kind.USER: "users", Kind.COMPUTER: "computers"}
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`label` is in English, and translated where it is shown; `operations` are those of which one admits to it; `asks`
-    names the form that it needs besides.
+    """Texts are in English, and translated where they are shown; `operations` are those of which one admits to it.
+
+    `asks` names the form that it needs besides. `title` is what its task asks, `confirm` (else the label) and
+    `confirm_many` what the button says for one change and for several, `did` what is told in the end, and `says` what
+    each change is.
     """
 
     name: str
     label: str
     operations: tuple[str, ...]
     asks: str = ""
+    title: str = ""
+    confirm: str = ""
+    confirm_many: str = ""
+    did: str = ""
+    says: str = ""
     is_dangerous: bool = False
 
 
+_JOIN_OR_UPDATE: Final = ("users.update", "groups.change-members")
 ACTIONS: Final = {
     action.name: action
     for action in (
-        Action("enable", gettext_noop("Enable"), ("users.enable", "computers.enable")),
-        Action("disable", gettext_noop("Disable"), ("users.disable", "computers.disable"), is_dangerous=True),
-        Action("unlock", gettext_noop("Unlock"), ("users.unlock", "computers.unlock")),
-        Action("move", gettext_noop("Move"), ("objects.move",), asks="place"),
-        Action("join", gettext_noop("Add to groups"), ("groups.change-members",), asks="groups"),
-        Action("set", gettext_noop("Set an attribute"), ("objects.update",), asks="attribute"),
-        Action("joiner", gettext_noop("Joiner…"), ("users.update", "groups.change-members")),
-        Action("mover", gettext_noop("Mover…"), ("users.update", "groups.change-members")),
+        Action(
+            "enable",
+            gettext_noop("Enable"),
+            ("users.enable", "computers.enable"),
+            title=gettext_noop("Enable {objects}?"),
+            confirm_many=gettext_noop("Enable all {}"),
+            did=gettext_noop("enabled"),
+            says=gettext_noop("Disabled → Enabled"),
+        ),
+        Action(
+            "disable",
+            gettext_noop("Disable"),
+            ("users.disable", "computers.disable"),
+            title=gettext_noop("Disable {objects}?"),
+            confirm_many=gettext_noop("Disable all {}"),
+            did=gettext_noop("disabled"),
+            says=gettext_noop("Enabled → Disabled"),
+            is_dangerous=True,
+        ),
+        Action(
+            "unlock",
+            gettext_noop("Unlock"),
+            ("users.unlock", "computers.unlock"),
+            title=gettext_noop("Unlock {objects}?"),
+            confirm_many=gettext_noop("Unlock all {}"),
+            did=gettext_noop("unlocked"),
+            says=gettext_noop("Locked out → Unlocked"),
+        ),
+        Action(
+            "move",
+            gettext_noop("Move"),
+            ("objects.move",),
+            asks="place",
+            title=gettext_noop("Move {objects}?"),
+            confirm_many=gettext_noop("Move all {}"),
+            did=gettext_noop("moved"),
+        ),
+        Action(
+            "join",
+            gettext_noop("Add to groups"),
+            ("groups.change-members",),
+            asks="groups",
+            title=gettext_noop("Add {objects} to {groups}?"),
+            confirm=gettext_noop("Add to the group"),
+            confirm_many=gettext_noop("Add to {} groups"),
+            did=gettext_noop("{count} added"),
+        ),
+        Action(
+            "set",
+            gettext_noop("Set an attribute"),
+            ("objects.update",),
+            asks="attribute",
+            title=gettext_noop("Set {attribute} of {objects}?"),
+            confirm=gettext_noop("Change it"),
+            confirm_many=gettext_noop("Change all {}"),
+            did=gettext_noop("changed"),
+        ),
+        Action("joiner", gettext_noop("Joiner…"), _JOIN_OR_UPDATE),
+        Action("mover", gettext_noop("Mover…"), _JOIN_OR_UPDATE),
         Action("leaver", gettext_noop("Leaver…"), ("users.disable",)),
         Action("template", gettext_noop("By a template…"), ("change-templates.list",)),
         Action("export", gettext_noop("Export as CSV"), ("objects.search",)),
     )
 }
 """In the order of a day's work."""
-_DID: Final = {
-    "enable": gettext_noop("enabled"),
-    "disable": gettext_noop("disabled"),
-    "unlock": gettext_noop("unlocked"),
-    "move": gettext_noop("moved"),
-    "set": gettext_noop("changed"),
-}
+_CLEAR: Final = gettext_noop("Clear {attribute} of {objects}?")
 
 
 def actions_for(page: PageContext) -> list[Action]:
@@ -100,22 +154,23 @@ def plan(page: PageContext, action: Action, records: Sequence[Record], given: Ma
     """The task of doing it; `given` is what its form asked for. Raises GatewayError naming what is wrong with that."""
     if not records:
         raise InvalidRequest(_("None of the chosen objects is there any more."))
-    steps, left_out = [], []
     if action.name == "join":
-        steps = list(_joining(page, records, given["groups"]))
-    for record in records if action.name != "join" else ():
-        document = _document_of(action, given)
-        operation = _operation_of(action, record)
-        if operation is None:
-            left_out.append((str(record["name"]), _("it has no account that could be changed so")))
-        else:
-            steps.append(step_for(operation, record, document, says=_says(action, given)))
-    one, many = _CONFIRMS.get(action.name, (action.label, ""))
+        steps, left_out = list(_joining(page, records, given["groups"])), []
+    else:
+        steps = [step for record in records if (step := _step(action, record, given)) is not None]
+        changed = {step.object_id for step in steps}
+        why = _("it has no account that could be changed so")
+        left_out = [(str(record["name"]), why) for record in records if str(record["id"]) not in changed]
+    title = _CLEAR if action.name == "set" and not given["values"] else action.title
     return Task(
-        title=_title(action, len(steps), given, len(records)),
-        confirm=_(one),
-        confirm_many=_(many),
-        did=_("{count} added").format(count=len(records)) if action.name == "join" else _(_DID[action.name]),
+        title=_(title).format(
+            objects=_objects(len(records) - len(left_out)),
+            groups=ngettext("{count} group", "{count} groups", len(steps)).format(count=len(steps)),
+            attribute=given["attribute"],
+        ),
+        confirm=_(action.confirm or action.label),
+        confirm_many=_(action.confirm_many),
+        did=_(action.did).format(count=len(records)),
         steps=steps,
         left_out=left_out,
         is_dangerous=action.is_dangerous,
@@ -123,15 +178,21 @@ def plan(page: PageContext, action: Action, records: Sequence[Record], given: Ma
     )
 
 
-_CONFIRMS: Final = {
-    "join": (gettext_noop("Add to the group"), gettext_noop("Add to {} groups")),
-    "set": (gettext_noop("Change it"), gettext_noop("Change all {}")),
-    "enable": (gettext_noop("Enable"), gettext_noop("Enable all {}")),
-    "disable": (gettext_noop("Disable"), gettext_noop("Disable all {}")),
-    "unlock": (gettext_noop("Unlock"), gettext_noop("Unlock all {}")),
-    "move": (gettext_noop("Move"), gettext_noop("Move all {}")),
-}
-"""What the button says for one change and for many."""
+def _step(action: Action, record: Record, given: Mapping[str, Any]) -> Step | None:
+    """The change of one object; None for one without an account, where that is what would be changed."""
+    match action.name:
+        case "move":
+            parent = _required(given, "parent")
+            return step_for("objects.move", record, {"parent": parent}, says=f"→ {common_name(parent)}")
+        case "set":
+            name, values = _required(given, "attribute"), given["values"]
+            says = f"{label_of(name)} → {', '.join(values) or _('no value')}"
+            return step_for(
+                "objects.update", record, {"replace": {name: values}} if values else {"clear": [name]}, says=says
+            )
+    if record["kind"] not in _RESOURCES:
+        return None
+    return step_for(f"{_RESOURCES[record['kind']]}.{action.name}", record, {}, says=_(action.says))
 
 
 def step_for(operation: str, record: Record, document: Mapping[str, Any], *, says: str = "") -> Step:
@@ -146,81 +207,46 @@ def step_for(operation: str, record: Record, document: Mapping[str, Any], *, say
     )
 
 
-_SAYS: Final = {
-    "enable": gettext_noop("Disabled → Enabled"),
-    "disable": gettext_noop("Enabled → Disabled"),
-    "unlock": gettext_noop("Locked out → Unlocked"),
-}
-
-
-def _says(action: Action, given: Mapping[str, Any]) -> str:
-    match action.name:
-        case "move":
-            return f"→ {common_name(given['parent'])}"
-        case "set":
-            values = ", ".join(given["values"]) or _("no value")
-            return f"{label_of(given['attribute'])} → {values}"
-        case _:
-            return _(_SAYS.get(action.name, ""))
-
-
-def _title(action: Action, count: int, given: Mapping[str, Any], chosen: int) -> str:
-    """The question, for so many changes of so many chosen objects."""
-    attribute = given.get("attribute", "")
-    match action.name:
-        case "join":
-            return _("Add {objects} to {groups}?").format(objects=_objects(chosen), groups=_groups(count))
-        case "move":
-            text = _("Move {objects}?")
-        case "set" if given["values"]:
-            text = _("Set {attribute} of {objects}?")
-        case "set":
-            text = _("Clear {attribute} of {objects}?")
-        case "enable":
-            text = _("Enable {objects}?")
-        case "disable":
-            text = _("Disable {objects}?")
-        case _:
-            text = _("Unlock {objects}?")
-    return text.format(objects=_objects(count), attribute=attribute)
-
-
 def _objects(count: int) -> str:
     return ngettext("{count} object", "{count} objects", count).format(count=count)
 
 
-def _groups(count: int) -> str:
-    return ngettext("{count} group", "{count} groups", count).format(count=count)
-
-
-def _operation_of(action: Action, record: Record) -> str | None:
-    if action.name in ("move", "set"):
-        return "objects.move" if action.name == "move" else "objects.update"
-    resource = _RESOURCES.get(record["kind"])
-    return None if resource is None else f"{resource}.{action.name}"
-
-
-def _document_of(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
-    if action.name == "move":
-        return {"parent": _required(given, "parent")}
-    if action.name == "set":
-        name, values = _required(given, "attribute"), given["values"]
-        return {"replace": {name: values}} if values else {"clear": [name]}
-    return {}
-
-
 def _required(given: Mapping[str, Any], name: str) -> str:
-    text = str(given.get(name, "")).strip()
-    if not text:
-        raise InvalidRequest(errors=[FieldError(InvalidRequest.code, "is needed", pointer=f"#/{name}")])
+    if not (text := str(given.get(name, "")).strip()):
+        raise refused_field(name, "must not be blank")
     return text
+
+
+def refused_field(name: str, detail: str) -> InvalidRequest:
+    """The refusal of a field of a form; the page says what is wrong beside it."""
+    return InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer=f"#/{name}")])
+
+
+def find_named(page: PageContext, resource: str, text: str, attributes: Iterable[str]) -> Record:
+    """The object that a field of a form names, by UUID or distinguished name; raises as the operations that read it."""
+    query = {"attributes": ",".join(attributes)}
+    if parse_guid(text) is not None:
+        found: Record = page.perform(f"{resource}.read", id=text, query=query)
+    else:
+        found = page.perform(f"{resource}.read-by-dn", query={"dn": text, **query})
+    return found
+
+
+def find_user(page: PageContext, text: str, attributes: Iterable[str], *, field: str) -> Record:
+    """The user whom a field of a form names; raises InvalidRequest naming the field."""
+    try:
+        return find_named(page, "users", text, attributes)
+    except GatewayError as refusal:
+        is_named = bool(text.strip())
+        detail = _("{name} is no user that you can see").format(name=text) if is_named else "must not be blank"
+        raise refused_field(field, detail) from refusal
 
 
 def _joining(page: PageContext, records: Sequence[Record], groups: Sequence[str]) -> Iterator[Step]:
     """One change for each group: all who are chosen become its members together."""
     named = [text.strip() for text in groups if text.strip()]
     if not named:
-        raise InvalidRequest(errors=[FieldError(InvalidRequest.code, "is needed", pointer="#/group")])
+        raise refused_field("group", "must not be blank")
     members = [str(record["id"]) for record in records]
     for text in dict.fromkeys(named):
         what = records[0]["name"] if len(records) == 1 else _objects(len(records))
@@ -229,13 +255,7 @@ def _joining(page: PageContext, records: Sequence[Record], groups: Sequence[str]
 
 
 def _find_group(page: PageContext, text: str) -> Record:
-    query = {"attributes": "objectSid"}
     try:
-        if parse_guid(text) is not None:
-            found: Record = page.perform("groups.read", id=text, query=query)
-        else:
-            found = page.perform("groups.read-by-dn", query={"dn": text, **query})
+        return find_named(page, "groups", text, ("objectSid",))
     except GatewayError as refusal:
-        detail = _("{name} is no group that you can see").format(name=text)
-        raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/group")]) from refusal
-    return found
+        raise refused_field("group", _("{name} is no group that you can see").format(name=text)) from refusal

@@ -3,7 +3,6 @@
 What differs each time is filled in; then all of it is one task, previewed and taken back as every other.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,16 +11,14 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from console.directory.labels import label_of
 from console.directory.objects.fields import SECTIONS, Form
-from console.directory.objects.memberships import direct_groups
 from console.directory.objects.new import account_name_for, domain_of
-from console.directory.selection.actions import Record, find_chosen, step_for
+from console.directory.selection.actions import Record, find_chosen, find_user, step_for
+from console.directory.selection.people_changes import change_groups, move, names_of, switch, task_of, update
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from console.shared.names import common_name, parsed
-from core.errors import FieldError, GatewayError, InvalidRequest
-from core.shapes import parse_guid
+from core.errors import FieldError, InvalidRequest
 from directory.policies.password_generator import generate_password
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.placeholders import Placeholder, asked_in, filled, only_placeholder
@@ -130,42 +127,25 @@ class Use:
 def plan_use(page: PageContext, use: Use, *, then: str) -> Task:
     """The task of a template. Raises InvalidRequest naming the fields that are missing, or what of it is gone."""
     _require_filled(use)
-    _require_visible(use.template)
+    template = use.template
+    _require_visible(template)
     if use.newcomer is not None:
-        steps, who, left_out = list(_for_newcomer(use, use.newcomer)), use.newcomer.whole_name, []
+        steps, who = list(_for_newcomer(use, use.newcomer)), use.newcomer.whole_name
     else:
         users = [record for record in use.people if record["kind"] == "user"]
         if not users:
             raise InvalidRequest(_("None of the chosen people is there any more."))
-        steps, who = list(_for_people(page, use, users)), ", ".join(str(record["name"]) for record in users[:3])
-        if len(users) > 3:
-            who = _("{names} and {count} more").format(names=who, count=len(users) - 3)
-        left_out = [(str(record["name"]), _("it is no person")) for record in use.people if record["kind"] != "user"]
-    return Task(
-        title=_("{template}: {people}?").format(template=use.template["name"], people=who),
-        confirm=_("Make the change"),
-        confirm_many=_("Make {} changes"),
-        did=_("changes made"),
-        steps=steps,
-        left_out=left_out,
-        is_dangerous=use.template["account"] == "disable"
-        or any(use.template[name] for name in ("leaves", "leavesOthers")),
-        then=then,
-    )
+        steps, who = list(_for_people(page, use, users)), names_of(users)
+    title = _("{template}: {people}?").format(template=template["name"], people=who)
+    takes_away = template["account"] == "disable" or any(template[name] for name in ("leaves", "leavesOthers"))
+    return task_of(title, steps, use.people, is_dangerous=takes_away, then=then)
 
 
 def people_chosen(page: PageContext, ids: Sequence[str], reference: str) -> list[Record]:
     """Who was chosen in a list, or is named by a field; raises InvalidRequest naming that."""
     if ids:
         return find_chosen(page, ids, *OF_PEOPLE)
-    query = {"attributes": ",".join(("objectSid", "primaryGroupID", *OF_PEOPLE))}
-    try:
-        if parse_guid(reference) is not None:
-            return [page.perform("users.read", id=reference, query=query)]
-        return [page.perform("users.read-by-dn", query={"dn": reference, **query})]
-    except GatewayError as refusal:
-        detail = _("{name} is no user that you can see").format(name=reference) if reference else "must not be blank"
-        raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/person")]) from refusal
+    return [find_user(page, reference, ("objectSid", "primaryGroupID", *OF_PEOPLE), field="person")]
 
 
 def _require_filled(use: Use) -> None:
@@ -235,18 +215,18 @@ def _for_people(page: PageContext, use: Use, users: Sequence[Record]) -> Iterato
     """The changes in the order in which they do least harm if one fails: first the account, last the place."""
     template = use.template
     if template["account"] == "disable":
-        says = _("Enabled → Disabled")
-        yield from (step_for("users.disable", user, {}, says=says) for user in users)
+        yield from switch(users, "disable")
     for user in users:
-        if document := use.updates(_known_of(user)):
-            yield step_for("users.update", user, document, says=_said(document))
-    yield from _group_changes(page, template, users)
+        yield from update(user, use.updates(_known_of(user)))
+    joined = {group["id"]: _as_record(group) for group in template["joins"]}
+    leaves = {group["id"] for group in template["leaves"]}
+    yield from change_groups(
+        page, users, joined, lambda own: own - joined.keys() if template["leavesOthers"] else own & leaves
+    )
     if (place := template["parent"]) is not None:
-        says = f"→ {common_name(place['distinguishedName'])}"
-        yield from (step_for("users.move", user, {"parent": place["id"]}, says=says) for user in users)
+        yield from move(users, place["id"], place["distinguishedName"])
     if template["account"] == "enable":
-        says = _("Disabled → Enabled")
-        yield from (step_for("users.enable", user, {}, says=says) for user in users)
+        yield from switch(users, "enable")
 
 
 def _known_of(user: Record) -> dict[str, str]:
@@ -259,34 +239,6 @@ def _known_of(user: Record) -> dict[str, str]:
         "name": first("displayName") or str(user["name"]),
         "account name": first("sAMAccountName"),
     }
-
-
-def _said(document: Mapping[str, Any]) -> str:
-    told = [f"{label_of(name)} → {common_name(texts[0])}" for name, texts in document.get("replace", {}).items()]
-    told += [_("{attribute} → no value").format(attribute=label_of(name)) for name in document.get("clear", ())]
-    return "; ".join(told)
-
-
-def _group_changes(page: PageContext, template: Mapping[str, Any], users: Sequence[Record]) -> Iterator[Step]:
-    """One change for each group, whoever of them enters or leaves it."""
-    groups = {group["id"]: _as_record(group) for group in (*template["joins"], *template["leaves"])}
-    joined = {group["id"] for group in template["joins"]}
-    add: dict[str, list[str]] = defaultdict(list)
-    remove: dict[str, list[str]] = defaultdict(list)
-    for user in users:
-        own = {str(group["id"]): group for group in direct_groups(page, user)}
-        left = (
-            set(own) - joined if template["leavesOthers"] else own.keys() & {each["id"] for each in template["leaves"]}
-        )
-        groups |= {id: own[id] for id in left}
-        for ids, changed in ((joined - own.keys(), add), (left, remove)):
-            for id in ids:
-                changed[id].append(str(user["id"]))
-    for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
-        says = [_("Add {count}").format(count=len(add[id]))] if id in add else []
-        says += [_("Remove {count}").format(count=len(remove[id]))] if id in remove else []
-        document = {"add": add.get(id, []), "remove": remove.get(id, [])}
-        yield step_for("groups.change-members", groups[id], document, says=", ".join(says))
 
 
 def _as_record(named: Mapping[str, str]) -> Record:

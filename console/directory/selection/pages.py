@@ -125,9 +125,9 @@ def task(page: PageContext, task_id: UUID) -> HttpResponseBase:
 def _context(page: PageContext, task: Task) -> dict[str, Any]:
     return {
         "task": task,
-        "risks": sorted({step.risk for step in task.changing if step.risk}),
-        "results": [*task.late, *sorted(task.ended, key=lambda step: step.outcome != "failed")],
-        "may_undo": task.is_over and bool(task.done) and not task.is_undo and _may_undo(page),
+        "risks": sorted({step.risk for step in task.by_effect["change"] if step.risk}),
+        "results": [*task.by_outcome["late"], *sorted(task.ended, key=lambda step: step.outcome != "failed")],
+        "may_undo": task.is_over and bool(task.by_outcome["done"]) and not task.is_undo and _may_undo(page),
         "may_see_log": page.may("operations.search"),
     }
 

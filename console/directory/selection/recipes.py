@@ -3,7 +3,6 @@
 Which of the changes are made, and where somebody goes, the person says; the next time it is proposed again.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,14 +11,12 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from console.directory.labels import label_of
 from console.directory.objects.memberships import direct_groups
-from console.directory.selection.actions import Record, step_for
+from console.directory.selection.actions import Record, find_user, refused_field
+from console.directory.selection.people_changes import change_groups, move, names_of, switch, task_of, update
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
-from console.shared.names import common_name, parsed
-from core.errors import FieldError, GatewayError, InvalidRequest
-from core.shapes import parse_guid
+from console.shared.names import parsed
 
 _REMEMBERED: Final = "console-recipes"
 _COPIED: Final = (
@@ -135,83 +132,43 @@ def remember(page: PageContext, recipe: Recipe, choice: Choice) -> None:
 def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], choice: Choice, *, then: str) -> Task:
     """The task of a recipe for these people. Raises InvalidRequest naming the field that is wrong."""
     users = [record for record in people if record["kind"] == "user"]
-    names = ", ".join(str(record["name"]) for record in users[:3])
-    if len(users) > 3:
-        names = _("{names} and others").format(names=names)
-    return Task(
-        title=_("{recipe}: {names}?").format(recipe=_(recipe.label), names=names),
-        confirm=_("Make the change"),
-        confirm_many=_("Make {} changes"),
-        did=_("changes made"),
-        steps=list(_steps(page, recipe, users, choice)),
-        left_out=[(str(record["name"]), _("it is no person")) for record in people if record["kind"] != "user"],
-        is_dangerous=recipe.is_dangerous,
-        then=then,
-    )
+    title = _("{recipe}: {names}?").format(recipe=_(recipe.label), names=names_of(users))
+    steps = list(_steps(page, recipe, users, choice))
+    return task_of(title, steps, people, is_dangerous=recipe.is_dangerous, then=then)
 
 
 def _steps(page: PageContext, recipe: Recipe, users: Sequence[Record], choice: Choice) -> Iterator[Step]:
     """The changes in the order in which they do least harm if one fails: first the account, last the place."""
     wanted = choice.blocks & {block.name for block in offered_blocks(page, recipe)}
-    model = _find_colleague(page, choice.colleague) if recipe.colleague and wanted - {"enable"} else None
+    model: Record | None = None
+    if recipe.colleague and wanted - {"enable"}:
+        model = find_user(page, choice.colleague, (*_COPIED, "primaryGroupID"), field="colleague")
     if "disable" in wanted:
-        yield from (step_for("users.disable", user, {}, says=_("Enabled → Disabled")) for user in users)
-    yield from _updates(users, wanted, model)
-    yield from _group_changes(page, users, wanted, model)
-    place = _place(choice, wanted, model)
-    if place is not None:
-        says = f"→ {common_name(place)}"
-        yield from (step_for("users.move", user, {"parent": place}, says=says) for user in users)
+        yield from switch(users, "disable")
+    document = _document(wanted, model)
+    for user in users:
+        yield from update(user, document)
+    if wanted & {"leave", "leave-others", "take-groups"}:
+        models = {} if model is None else {str(group["id"]): group for group in direct_groups(page, model)}
+        stays = set(models) if "leave-others" in wanted else set()
+        is_leaving = bool(wanted & {"leave", "leave-others"})
+        joined = models if "take-groups" in wanted else {}
+        yield from change_groups(page, users, joined, lambda own: own - stays if is_leaving else set())
+    if (place := _place(choice, wanted, model)) is not None:
+        yield from move(users, place, place)
     if "enable" in wanted:
-        yield from (step_for("users.enable", user, {}, says=_("Disabled → Enabled")) for user in users)
+        yield from switch(users, "enable")
 
 
-def _updates(users: Sequence[Record], wanted: frozenset[str], model: Record | None) -> Iterator[Step]:
+def _document(wanted: frozenset[str], model: Record | None) -> dict[str, Any]:
+    """The attributes that are written, the same for everybody."""
     replaced: dict[str, list[str]] = {}
     if "copy" in wanted and model is not None:
         replaced |= {name: model["attributes"][name] for name in _COPIED if model["attributes"][name]}
     if "describe" in wanted:
         replaced["description"] = [_("Left on {day}").format(day=f"{datetime.now(UTC):%Y-%m-%d}")]
-    document: dict[str, Any] = {"replace": replaced} if replaced else {}
-    if "clear-manager" in wanted:
-        document["clear"] = ["manager"]
-    if document:
-        told = [f"{label_of(name)} → {common_name(values[0])}" for name, values in replaced.items()]
-        nothing = _("no value")
-        told += [f"{label_of(name)} → {nothing}" for name in document.get("clear", ())]
-        yield from (step_for("users.update", user, document, says="; ".join(told)) for user in users)
-
-
-def _group_changes(
-    page: PageContext, users: Sequence[Record], wanted: frozenset[str], model: Record | None
-) -> Iterator[Step]:
-    """One change for each group, whoever of them enters or leaves it."""
-    groups: dict[str, Record] = {}
-    add: dict[str, list[str]] = defaultdict(list)
-    remove: dict[str, list[str]] = defaultdict(list)
-    models = {} if model is None else {str(group["id"]): group for group in direct_groups(page, model)}
-    for user in users if wanted & {"leave", "leave-others", "take-groups"} else ():
-        own = {str(group["id"]): group for group in direct_groups(page, user)}
-        groups |= own
-        if wanted & {"leave", "leave-others"}:
-            for id in own.keys() - (models.keys() if "leave-others" in wanted else set()):
-                remove[id].append(str(user["id"]))
-        if "take-groups" in wanted:
-            groups |= models
-            for id in models.keys() - own.keys():
-                add[id].append(str(user["id"]))
-    for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
-        document = {"add": add.get(id, []), "remove": remove.get(id, [])}
-        says = _says_of_members(len(add[id]), len(remove[id]))
-        yield step_for("groups.change-members", groups[id], document, says=says)
-
-
-def _says_of_members(added: int, removed: int) -> str:
-    if not removed:
-        return _("Add {count}").format(count=added)
-    if not added:
-        return _("Remove {count}").format(count=removed)
-    return _("Add {added} and remove {removed}").format(added=added, removed=removed)
+    cleared = {"clear": ["manager"]} if "clear-manager" in wanted else {}
+    return {**({"replace": replaced} if replaced else {}), **cleared}
 
 
 def _place(choice: Choice, wanted: frozenset[str], model: Record | None) -> str | None:
@@ -220,20 +177,6 @@ def _place(choice: Choice, wanted: frozenset[str], model: Record | None) -> str 
         return None if name is None else str(name.parent)
     if "move" in wanted:
         if not choice.place.strip():
-            raise InvalidRequest(errors=[FieldError(InvalidRequest.code, "is needed", pointer="#/place")])
+            raise refused_field("place", "must not be blank")
         return choice.place.strip()
     return None
-
-
-def _find_colleague(page: PageContext, text: str) -> Record:
-    query = {"attributes": ",".join((*_COPIED, "primaryGroupID"))}
-    try:
-        if parse_guid(text) is not None:
-            found: Record = page.perform("users.read", id=text, query=query)
-        else:
-            found = page.perform("users.read-by-dn", query={"dn": text, **query})
-    except GatewayError as refusal:
-        is_named = bool(text.strip())
-        detail = _("{name} is no user that you can see").format(name=text) if is_named else "is needed"
-        raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/colleague")]) from refusal
-    return found

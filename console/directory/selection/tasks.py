@@ -4,15 +4,17 @@ It is kept for a day, encrypted, in the cache. Were it lost, nothing is: what wa
 the task's id as the request's.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import groupby
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
 from django.utils.translation import gettext as _
+from pydantic import TypeAdapter
 from redis import RedisError
 
 from audit.log import NOT_APPLIED
@@ -20,7 +22,7 @@ from audit.models import OPEN_OUTCOMES, Outcome
 from console.directory.objects.changes import shortened
 from console.page_context import PageContext
 from console.shared.titles import title_of_code
-from core.errors import Conflict, GatewayError, NotFound, ServiceUnavailable
+from core.errors import Conflict, NotFound, ServiceUnavailable
 from core.operation import Risk, find_operation
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from directory.errors import OutcomeUnknown
@@ -31,6 +33,8 @@ from keys.authentication import check_reason
 
 CHUNK: Final = 20
 """Changes made for one request: the page shows the progress in between."""
+_EFFECTS: Final = ("change", "none", "refused")
+_OUTCOMES: Final = ("done", "waiting", "late", "failed")
 _VALUES_KEPT: Final = 20
 _LIFE: Final = timedelta(days=1)
 _LOCKED_FOR: Final = timedelta(minutes=5)
@@ -94,32 +98,30 @@ class Task:
     directory_id: str = ""
 
     @property
+    def by_effect(self) -> dict[str, list[Step]]:
+        """The steps by what their preview said."""
+        return {effect: [step for step in self.steps if step.effect == effect] for effect in _EFFECTS}
+
+    @property
+    def by_outcome(self) -> dict[str, list[Step]]:
+        """The steps by what came of them; those that are not made yet are in none."""
+        return {outcome: [step for step in self.steps if step.outcome == outcome] for outcome in _OUTCOMES}
+
+    @property
     def button(self) -> str:
         """What the button says that confirms it."""
-        count = len(self.changing)
+        count = len(self.by_effect["change"])
         return self.confirm if count == 1 else (self.confirm_many or self.confirm).format(count)
 
     @property
     def has_password(self) -> bool:
         """Whether it has made an account whose password nobody has seen yet."""
-        return any(step.outcome == "done" and step.document.get("password") for step in self.steps)
-
-    @property
-    def changing(self) -> list[Step]:
-        return [step for step in self.steps if step.effect == "change"]
-
-    @property
-    def refused(self) -> list[Step]:
-        return [step for step in self.steps if step.effect == "refused"]
-
-    @property
-    def unchanged(self) -> list[Step]:
-        return [step for step in self.steps if step.effect == "none"]
+        return any(step.document.get("password") for step in self.by_outcome["done"])
 
     @property
     def common_warnings(self) -> list[str]:
         """What is to be known of every change, so that it need not be said of each."""
-        steps = self.changing
+        steps = self.by_effect["change"]
         if len(steps) < 2:
             return []
         return [text for text in steps[0].warnings if all(text in step.warnings for step in steps)]
@@ -127,40 +129,32 @@ class Task:
     @property
     def omitted(self) -> int:
         """How many of those chosen nothing is done with."""
-        return len(self.refused) + len(self.left_out)
+        return len(self.by_effect["refused"]) + len(self.left_out)
 
     @property
     def ended(self) -> list[Step]:
         return [step for step in self.steps if step.outcome not in ("", "late")]
 
     @property
-    def late(self) -> list[Step]:
-        return [step for step in self.steps if step.outcome == "late"]
-
-    @property
     def due(self) -> list[Step]:
         """What can be done now."""
         return [step for step in self.steps if step.is_due and not self.waits_for_late(step)]
 
+    def maker_of(self, step: Step) -> Step | None:
+        """The step that makes the object which this one needs."""
+        return None if step.member_from is None else self.steps[step.member_from]
+
     def waits_for_late(self, step: Step) -> bool:
         """Whether it needs the object of a step of which nobody knows yet whether it was made."""
-        return step.member_from is not None and self.steps[step.member_from].outcome == "late"
-
-    @property
-    def done(self) -> int:
-        return sum(step.outcome == "done" for step in self.steps)
-
-    @property
-    def failed(self) -> int:
-        return sum(step.outcome == "failed" for step in self.steps)
-
-    @property
-    def waiting(self) -> int:
-        return sum(step.outcome == "waiting" for step in self.steps)
+        maker = self.maker_of(step)
+        return maker is not None and maker.outcome == "late"
 
     @property
     def is_over(self) -> bool:
-        return self.is_started and not self.due and not self.late
+        return self.is_started and not self.due and not self.by_outcome["late"]
+
+
+_KEPT: Final = TypeAdapter(Task)
 
 
 def begin(page: PageContext, task: Task) -> Task:
@@ -171,38 +165,33 @@ def begin(page: PageContext, task: Task) -> Task:
     return begun
 
 
-def keep(task: Task) -> None:
-    """Raises ServiceUnavailable where the cache does not answer."""
+@contextmanager
+def _memory() -> Iterator[None]:
+    """Where tasks are kept; raises ServiceUnavailable where it does not answer."""
     try:
-        cache.set(_key(task.id), encrypt(json.dumps(_as_json(task))), _LIFE.total_seconds())
+        yield
     except RedisError as error:
         raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
 
 
-def _as_json(task: Task) -> dict[str, Any]:
-    """The task without what steps do not have: processes of the release before do not know all of it."""
-    known = asdict(task)
-    for step in known["steps"]:
-        for name in ("member_from", "record_id"):
-            if step[name] is None:
-                del step[name]
-    return known
+def keep(task: Task) -> None:
+    """Raises ServiceUnavailable where the cache does not answer."""
+    # Without what steps do not have: processes of the release before do not know all of it.
+    text = _KEPT.dump_json(task, exclude_none=True).decode()
+    with _memory():
+        cache.set(_key(task.id), encrypt(text), _LIFE.total_seconds())
 
 
 def find(page: PageContext, task_id: UUID) -> Task:
     """The person's own task in this directory; raises NotFound for every other, and for one whose day is over."""
-    try:
+    with _memory():
         kept = cache.get(_key(str(task_id)))
-        known = json.loads(decrypt(kept)) if kept else None
-    except RedisError as error:
-        raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
+    try:
+        task = _KEPT.validate_json(decrypt(kept)) if kept else None
     except UndecryptableSecret:
-        known = None
-    if known is None:
+        task = None
+    if task is None:
         raise NotFound(_("This selection is not kept any more. What was done is in the operations log."))
-    steps = [Step(**step) for step in known.pop("steps")]
-    left_out = [(name, why) for name, why in known.pop("left_out")]
-    task = Task(steps=steps, left_out=left_out, **known)
     here = page.call.directory
     if task.person_id != page.call.person.id or here is None or task.directory_id != str(here.id):
         raise NotFound
@@ -221,8 +210,8 @@ def preview(page: PageContext, task: Task) -> None:
         step.changes = [_differences(change) for change in body.get("changes", ())]
         step.warnings, step.risk = list(body.get("warnings", ())), str(body.get("risk", ""))
         step.effect, step.problem = ("change" if step.changes else "none"), ""
-        if step.member_from is not None:
-            _foresee_member(step, task.steps[step.member_from])
+        if (maker := task.maker_of(step)) is not None:
+            _foresee_member(step, maker)
     task.is_previewed = True
     keep(task)
 
@@ -254,7 +243,7 @@ def advance(page: PageContext, task: Task) -> bool:
         return False
     try:
         task.steps = find(page, UUID(task.id)).steps  # another request may have gone on since it was read
-        for step in task.late:
+        for step in task.by_outcome["late"]:
             _follow(page, step)
         for step, result in _executed(page, task, task.due[:CHUNK], dry_run=False):
             if isinstance(result, OutcomeUnknown) and "recordId" in result.members:
@@ -300,15 +289,14 @@ def _executed(
         interrupted=() if dry_run else (UUID(task.id),),
     )
     places = {id(step): place for place, step in enumerate(task.steps)}
-    start = 0
-    while start < len(steps):
-        name = steps[start].operation
-        end = next((at for at in range(start, len(steps)) if steps[at].operation != name), len(steps))
-        part = steps[start:end]
+    for name, group in groupby(steps, key=lambda step: step.operation):
+        part = list(group)
         if not dry_run:
             part = [step for step in part if not task.waits_for_late(step)]  # also for one of this round
-            yield from ((step, _not_made(task, step)) for step in part if _waits_in_vain(task, step))
-            part = [step for step in part if not _waits_in_vain(task, step)]
+            for step in part:
+                if (maker := _missing_maker(task, step)) is not None:
+                    yield step, Conflict(_("{name} was not made.").format(name=maker.name))
+            part = [step for step in part if _missing_maker(task, step) is None]
         items = execute_batch(
             find_operation(name),
             call,
@@ -317,22 +305,20 @@ def _executed(
             first=places[id(part[0])] if part else 0,
         )
         yield from ((step, item.result) for step, item in zip(part, items, strict=True))
-        start = end
+
+
+def _missing_maker(task: Task, step: Step) -> Step | None:
+    """The step whose object this one waits for in vain."""
+    maker = task.maker_of(step)
+    return maker if maker is not None and maker.object_id is None else None
 
 
 def _document_of(task: Task, step: Step) -> dict[str, Any]:
     """What is sent for a step: with the member that another step has made, if that is so by now."""
-    made = None if step.member_from is None else task.steps[step.member_from].object_id
-    return step.document if made is None else {**step.document, "add": [*step.document["add"], made]}
-
-
-def _waits_in_vain(task: Task, step: Step) -> bool:
-    return step.member_from is not None and task.steps[step.member_from].object_id is None
-
-
-def _not_made(task: Task, step: Step) -> GatewayError:
-    assert step.member_from is not None
-    return Conflict(_("{name} was not made.").format(name=task.steps[step.member_from].name))
+    maker = task.maker_of(step)
+    if maker is None or maker.object_id is None:
+        return step.document
+    return {**step.document, "add": [*step.document["add"], maker.object_id]}
 
 
 def _key(task_id: str) -> str:
