@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -140,6 +140,29 @@ class Part(Body):
         for member in handler.resolve_ref_schema(schema).get("properties", {}).values():
             without_default(member)
         return schema
+
+
+class Changes(Part):
+    """Base of bodies that change what the body of a creation made: `class UpdateRole(CreateRole, Changes)`.
+
+    Its members are those of the creation but the `fixed` ones, and none is required; a value counts where it is
+    `given`.
+    """
+
+    fixed: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name in cls.fixed:
+            del cls.model_fields[name]
+        for field in cls.model_fields.values():
+            if field.is_required():
+                field.default = None
+        cls.model_rebuild(force=True)
+
+    def given(self) -> dict[str, Any]:
+        """The values of the members that were sent, by the names of the fields."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 def without_default(schema: dict[str, Any]) -> None:

@@ -5,15 +5,23 @@ Those of directory objects are the directory's own change numbers.
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar, cast
 
 from django.db import connection
+
+RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
 
 
 def version_of(facts: Mapping[str, Any]) -> str:
     """An opaque version that differs whenever one of the facts (JSON values) does: 20 hexadecimal digits."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def with_version(record: RecordT, *, passing: Collection[str] = ()) -> RecordT:
+    """The same record with its `version`, which differs whenever a member does that is not among the `passing` ones."""
+    facts = {name: value for name, value in record.items() if name != "version" and name not in passing}
+    return cast("RecordT", {**record, "version": version_of(facts)})
 
 
 def lock_record(resource: str, id: Any) -> None:

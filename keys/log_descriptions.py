@@ -1,14 +1,13 @@
 """People, their groups, roles and API keys as the operations log tells of them, and what makes one's access more."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from ipaddress import ip_network
 from typing import Any, cast
 
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 
-from audit.model_changes.descriptions import Facts, Secret, audited_model
+from audit.model_changes.descriptions import Facts, Secret, audited_model, columns_of
 from core.call import SupervisionLevel
 from core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
@@ -17,126 +16,97 @@ from keys.models.groups import DirectoryGroup, kept_scopes
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scoping import ScopesAsKept, is_within, kept_of_person
 
+Access = Mapping[str, Any]
+"""What one may do, as it was described below; None where there was none before."""
+_NOBODY: Access = {
+    "active": True,
+    "superuser": False,
+    "back_office": False,
+    "permissions": (),
+    "groups": (),
+    "scopes": (),
+}
 _LEVELS = tuple(level.value for level in SupervisionLevel)
 """From strict to free."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyAccess:
-    """What a key may do, where and until when; `scopes` and `addresses` are unlimited when empty."""
-
-    owner: int
-    held_by_owner: tuple[str, ...]
-    role: str
-    permissions: tuple[str, ...]
-    scopes: tuple[str, ...]
-    addresses: tuple[str, ...]
-    expires_at: datetime | None
-    level: str
-    passwords: bool
-    directories: tuple[str, ...]
-    revoked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleAccess:
-    permissions: tuple[str, ...]
-    scopes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonAccess:
-    """What a person may do; `permissions` are those given directly and by groups. Each of `scopes` confines them."""
-
-    active: bool
-    superuser: bool
-    back_office: bool
-    permissions: tuple[str, ...]
-    groups: tuple[str, ...]
-    scopes: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAccess:
-    permissions: tuple[str, ...]
-    scopes: tuple[str, ...]
-    directory_groups: tuple[str, ...]
-
-
-def key_access_widened(before: KeyAccess | None, after: KeyAccess) -> list[str]:
+def key_access_widened(before: Access | None, after: Access) -> list[str]:
     """In words, what a key may do after a change and could not do before."""
-    if after.revoked:
+    if after["revoked"]:
         return []
     if before is None:
         return ["a new key may act as its owner"]
-    reasons = _scope_reasons("the key's role", before.permissions, after.permissions, before.scopes, after.scopes)
-    if before.owner != after.owner:
-        reasons.append("the key acts as somebody else")
-    if after.passwords and not before.passwords:
-        reasons.append("generated passwords go to the key's owner")
-    if _LEVELS.index(after.level) > _LEVELS.index(before.level):
-        reasons.append(f"fewer changes wait for a person ({before.level} before, {after.level} now)")
-    if _are_widened(before.addresses, after.addresses):
-        reasons.append("the key is accepted from further addresses")
-    if before.expires_at is not None and (after.expires_at is None or after.expires_at > before.expires_at):
-        reasons.append(f"the key is valid longer ({render_timestamp(after.expires_at) or 'without end'})")
-    if set(after.directories) - set(before.directories):
-        reasons.append("the key reaches a further directory")
-    return reasons
+    end, level = after["expires_at"], after["level"]
+    is_longer = before["expires_at"] is not None and (end is None or end > before["expires_at"])
+    return [
+        *_role_reasons("the key's role", before, after),
+        *_those_that_hold(
+            (before["owner"] != after["owner"], "the key acts as somebody else"),
+            (after["passwords"] > before["passwords"], "generated passwords go to the key's owner"),
+            (
+                _LEVELS.index(level) > _LEVELS.index(before["level"]),
+                f"fewer changes wait for a person ({before['level']} before, {level} now)",
+            ),
+            (
+                _are_widened(before["addresses"], after["addresses"]),
+                "the key is accepted from further addresses",
+            ),
+            (is_longer, f"the key is valid longer ({render_timestamp(end) or 'without end'})"),
+            (_more("directories", before, after), "the key reaches a further directory"),
+        ),
+    ]
 
 
-def role_access_widened(before: RoleAccess | None, after: RoleAccess) -> list[str]:
+def role_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a role. No key has a new one yet: giving it to a key is what counts."""
-    if before is None:
-        return []
-    return _scope_reasons("the role", before.permissions, after.permissions, before.scopes, after.scopes)
+    return [] if before is None else _role_reasons("the role", before, after)
 
 
-def person_access_widened(before: PersonAccess | None, after: PersonAccess) -> list[str]:
+def person_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a person. Somebody inactive may do nothing: being activated, they get all they hold."""
-    nobody = PersonAccess(active=True, superuser=False, back_office=False, permissions=(), groups=(), scopes=())
-    known = before or nobody
-    reasons = []
-    if after.superuser and not known.superuser:
-        reasons.append("the person becomes a superuser")
-    if after.back_office and not known.back_office:
-        reasons.append("the person may enter the back office")
-    if set(after.groups) - set(known.groups):
-        reasons.append("the person joins a group")
-    if more := sorted(set(after.permissions) - set(known.permissions)):
-        reasons.append(f"the person may do more: {', '.join(more)}")
-    if not after.superuser and not is_within(after.scopes, known.scopes):
-        reasons.append("the person is confined less")
-    if after.active and not known.active:
-        reasons.append("the person is activated")
-    return reasons
+    known = before or _NOBODY
+    more = _more("permissions", known, after)
+    return _those_that_hold(
+        (after["superuser"] > known["superuser"], "the person becomes a superuser"),
+        (after["back_office"] > known["back_office"], "the person may enter the back office"),
+        (_more("groups", known, after), "the person joins a group"),
+        (more, f"the person may do more: {', '.join(more)}"),
+        (not after["superuser"] and not is_within(after["scopes"], known["scopes"]), "the person is confined less"),
+        (after["active"] > known["active"], "the person is activated"),
+    )
 
 
-def group_access_widened(before: GroupAccess | None, after: GroupAccess) -> list[str]:
+def group_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
     if before is None:
-        return ["members of a group of a directory are in it"] if after.directory_groups else []
-    more = sorted(set(after.permissions) - set(before.permissions))
-    reasons = [f"its members may do more: {', '.join(more)}"] if more else []
-    if set(after.directory_groups) - set(before.directory_groups):
-        reasons.append("members of a further group of a directory are in it")
-    return reasons + _scope_reasons("the group", (), (), before.scopes, after.scopes)
+        return ["members of a group of a directory are in it"] if after["directory_groups"] else []
+    more = _more("permissions", before, after)
+    return _those_that_hold(
+        (more, f"its members may do more: {', '.join(more)}"),
+        (_more("directory_groups", before, after), "members of a further group of a directory are in it"),
+        _reach("the group", before, after),
+    )
 
 
-def _scope_reasons(
-    whose: str,
-    permissions_before: tuple[str, ...],
-    permissions_after: tuple[str, ...],
-    scopes_before: tuple[str, ...],
-    scopes_after: tuple[str, ...],
-) -> list[str]:
-    reasons = []
-    if more := sorted(set(permissions_after) - set(permissions_before)):
-        reasons.append(f"{whose} permits more: {', '.join(more)}")
-    # Whether a new scope lies inside one of those before, the directory may answer otherwise tomorrow.
-    if scopes_before and (not scopes_after or set(scopes_after) - set(scopes_before)):
-        reasons.append(f"{whose} reaches {'everything' if not scopes_after else 'further parts of the directory'}")
-    return reasons
+def _those_that_hold(*reasons: tuple[Any, str]) -> list[str]:
+    return [reason for holds, reason in reasons if holds]
+
+
+def _more(what: str, before: Access, after: Access) -> list[str]:
+    """What is among the values afterwards and was not before."""
+    return sorted(set(after[what]) - set(before[what]))
+
+
+def _role_reasons(whose: str, before: Access, after: Access) -> list[str]:
+    more = _more("permissions", before, after)
+    return _those_that_hold((more, f"{whose} permits more: {', '.join(more)}"), _reach(whose, before, after))
+
+
+def _reach(whose: str, before: Access, after: Access) -> tuple[bool, str]:
+    """Whether the scopes permit more: whether a new one lies inside one of those before, may be otherwise tomorrow."""
+    where = "further parts of the directory" if after["scopes"] else "everything"
+    is_wider = bool(before["scopes"]) and (not after["scopes"] or bool(_more("scopes", before, after)))
+    return is_wider, f"{whose} reaches {where}"
 
 
 def _are_widened(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
@@ -167,55 +137,39 @@ def _shown_scopes(scopes: ScopesAsKept) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _moment(at: datetime | None) -> tuple[str, ...]:
-    text = render_timestamp(at)
-    return (text,) if text else ()
-
-
-def _text(value: str | None) -> tuple[str, ...]:
-    return (value,) if value else ()
-
-
-def _flag(value: bool) -> tuple[str, ...]:
-    return ("true" if value else "false",)
-
-
 @audited_model("api-keys", ApiKey, widened_access=key_access_widened)
 def describe_key(key: ApiKey) -> Facts:
+    """A key may do what its owner and its role permit, from `addresses` and in `scopes` (empty: all), until it ends."""
     owner, role = key.owner, key.role
     links = list(key.links.select_related("connection").order_by("connection__name", "pk"))
     held = permissions_of_person(owner.pk, is_active=True, is_superuser=owner.is_superuser)
     return Facts(
         name=key.name,
         shown={
-            "name": _text(key.name),
-            "owner": _text(owner.username),
-            "role": (str(key.role_id),),
-            "roleName": _text(role.name),
-            "expiresAt": _moment(key.expires_at),
-            "allowedAddresses": tuple(key.allowed_addresses),
-            "supervisionLevel": _text(key.supervision_level),
-            "passwordsToRequester": _flag(key.passwords_to_requester),
-            "links": tuple(f"{link.connection.name} ({link.client_id})" for link in links),
+            **columns_of(key),
+            "owner": owner.username,
+            "role": key.role_id,
+            "roleName": role.name,
+            "links": [f"{link.connection.name} ({link.client_id})" for link in links],
             "value": Secret(key.digest),
             "previousValue": Secret(key.previous_digest),
-            "previousValidUntil": _moment(key.previous_valid_until),
-            "revokedAt": _moment(key.revoked_at),
-            "revokedBy": _text(key.revoked_by.username if key.revoked_by else None),
+            "previousValidUntil": key.previous_valid_until,
+            "revokedAt": key.revoked_at,
+            "revokedBy": key.revoked_by and key.revoked_by.username,
         },
-        access=KeyAccess(
-            owner=owner.pk,
-            held_by_owner=tuple(sorted(held)),
-            role=str(key.role_id),
-            permissions=_names(role.permissions.all()),
-            scopes=_guids(role.scopes),
-            addresses=tuple(key.allowed_addresses),
-            expires_at=key.expires_at,
-            level=key.supervision_level,
-            passwords=key.passwords_to_requester,
-            directories=tuple(sorted(str(link.connection_id) for link in links)),
-            revoked=key.revoked_at is not None,
-        ),
+        access={
+            "owner": owner.pk,
+            "held_by_owner": tuple(sorted(held)),
+            "role": str(key.role_id),
+            "permissions": _names(role.permissions.all()),
+            "scopes": _guids(role.scopes),
+            "addresses": tuple(key.allowed_addresses),
+            "expires_at": key.expires_at,
+            "level": key.supervision_level,
+            "passwords": key.passwords_to_requester,
+            "directories": tuple(sorted(str(link.connection_id) for link in links)),
+            "revoked": key.revoked_at is not None,
+        },
     )
 
 
@@ -224,18 +178,14 @@ def describe_role(role: Role) -> Facts:
     permissions = _names(role.permissions.all())
     return Facts(
         name=role.name,
-        shown={
-            "name": _text(role.name),
-            "description": _text(role.description),
-            "permissions": permissions,
-            **_shown_scopes(role.scopes),
-        },
-        access=RoleAccess(permissions=permissions, scopes=_guids(role.scopes)),
+        shown={**columns_of(role), "permissions": permissions, **_shown_scopes(role.scopes)},
+        access={"permissions": permissions, "scopes": _guids(role.scopes)},
     )
 
 
 @audited_model("people", Person, widened_access=person_access_widened, identifier="public_id")
 def describe_person(person: Person) -> Facts:
+    """A person may do what they and their groups are given. Each of the `scopes` confines them."""
     direct = _names(person.user_permissions.all())
     groups = list(person.groups.order_by("name"))
     by_groups = _names(Permission.objects.filter(group__in=groups).distinct())
@@ -244,51 +194,49 @@ def describe_person(person: Person) -> Facts:
     return Facts(
         name=person.username,
         shown={
-            "username": _text(person.username),
-            "displayName": _text(person.display_name),
-            "email": _text(person.email),
-            "directory": _text(person.connection.name if person.connection else None),
+            **columns_of(person, "username", "display_name", "email"),
+            "directory": person.connection and person.connection.name,
             "password": Secret(person.password),
-            "active": _flag(person.is_active),
-            "superuser": _flag(person.is_superuser),
-            "staff": _flag(person.is_staff),
+            "active": person.is_active,
+            "superuser": person.is_superuser,
+            "staff": person.is_staff,
             "permissions": direct,
-            "groups": tuple(group.name for group in groups),
+            "groups": [group.name for group in groups],
             **_shown_scopes(person.scopes),
-            "secondFactor": _flag(factor is not None),
-            "sessionsEnded": (str(person.session_epoch),) if person.session_epoch else (),
+            "secondFactor": factor is not None,
+            "sessionsEnded": person.session_epoch or None,
             "recoveryCodes": Secret(" ".join(codes)),
         },
-        access=PersonAccess(
-            active=person.is_active,
-            superuser=person.is_superuser,
-            back_office=person.is_staff,
-            permissions=tuple(sorted({*direct, *by_groups})),
-            groups=tuple(sorted(str(group.pk) for group in groups)),
+        access={
+            "active": person.is_active,
+            "superuser": person.is_superuser,
+            "back_office": person.is_staff,
+            "permissions": tuple(sorted({*direct, *by_groups})),
+            "groups": tuple(sorted(str(group.pk) for group in groups)),
             # What a superuser is confined to counts from when they are none any more.
-            scopes=tuple(sorted(map(_guids, kept_of_person(person)))),
-        ),
+            "scopes": tuple(sorted(map(_guids, kept_of_person(person)))),
+        },
     )
 
 
 @audited_model("permission-groups", Group, widened_access=group_access_widened)
 def describe_group(group: Group) -> Facts:
-    permissions = _names(group.permissions.all())
+    permissions, scopes = _names(group.permissions.all()), kept_scopes(group)
     mapped = list(DirectoryGroup.objects.filter(group=group))
     members = Person.objects.filter(groups=group).order_by("username").values_list("username", flat=True)
     return Facts(
         name=group.name,
         shown={
-            "name": _text(group.name),
+            "name": group.name,
             "permissions": permissions,
-            "members": tuple(members),
-            **_shown_scopes(kept_scopes(group)),
-            "directoryGroups": tuple(item.distinguished_name for item in mapped),
-            "directoryGroupObjects": tuple(str(item.object_guid) for item in mapped),
+            "members": list(members),
+            **_shown_scopes(scopes),
+            "directoryGroups": [item.distinguished_name for item in mapped],
+            "directoryGroupObjects": [item.object_guid for item in mapped],
         },
-        access=GroupAccess(
-            permissions=permissions,
-            scopes=_guids(kept_scopes(group)),
-            directory_groups=tuple(sorted(f"{item.connection_id}/{item.object_guid}" for item in mapped)),
-        ),
+        access={
+            "permissions": permissions,
+            "scopes": _guids(scopes),
+            "directory_groups": tuple(sorted(f"{item.connection_id}/{item.object_guid}" for item in mapped)),
+        },
     )

@@ -5,15 +5,19 @@ changes of it let somebody do more than before. What records them is `audit.mode
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Field, Model, QuerySet
+from pydantic.alias_generators import to_camel
 
 from audit.redact import SECRET, ChangeJson
+from core.secrets.encryption import EncryptedTextField
+from core.shapes import render_timestamp
 
 _LARGEST_NUMBER = 2**63 - 1
 
@@ -25,20 +29,31 @@ class Secret:
     value: str = field(repr=False)
 
 
-Values = Sequence[str] | Secret
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """A row as it is at a moment.
 
-    `shown` holds its values by the names that the API uses. `access` is what it lets people or keys do: a dataclass of
-    numbers, text and tuples in a fixed order, or None where it lets nobody do anything.
+    `shown` holds its values by the names that the API uses: text, flags, moments, lists of these, or a Secret; an empty
+    value is none. `access` is what it lets people or keys do: numbers, text and tuples in a fixed order by what they
+    are, or None where it lets nobody do anything.
     """
 
     name: str
-    shown: Mapping[str, Values]
-    access: Any = None
+    shown: Mapping[str, Any]
+    access: Mapping[str, Any] | None = None
+
+
+def columns_of(row: Model, *names: str) -> dict[str, Any]:
+    """What is shown of a row's columns: of those named, or of all that can be edited. Encrypted ones are secrets."""
+    columns = [column for column in row._meta.concrete_fields if column.name in names] or [
+        column for column in row._meta.concrete_fields if column.editable and not column.is_relation
+    ]
+    return {to_camel(column.name): _value(row, column) for column in columns}
+
+
+def _value(row: Model, column: "Field[Any, Any]") -> Any:
+    value = getattr(row, column.attname)
+    return Secret(value) if isinstance(column, EncryptedTextField) else value
 
 
 Describe = Callable[[Any], Facts]
@@ -162,9 +177,9 @@ class Changed:
         before, after = _values(self.before), _values(self.after)
         names = list(dict.fromkeys([*before, *after]))
         return [
-            {"attribute": name, "before": _shown(before.get(name, ())), "after": _shown(after.get(name, ()))}
+            {"attribute": name, "before": _shown(before.get(name)), "after": _shown(after.get(name))}
             for name in names
-            if _is_different(before.get(name, ()), after.get(name, ()))
+            if _raw(before.get(name)) != _raw(after.get(name))
         ]
 
     def fingerprint(self) -> list[Any]:
@@ -174,8 +189,8 @@ class Changed:
         return [
             self.table.resource,
             str(self.id) if self.before else None,
-            {name: _raw(before.get(name, ())) for name in names},
-            [asdict(facts.access) if facts and facts.access else None for facts in (self.before, self.after)],
+            {name: _raw(before.get(name)) for name in names},
+            [facts.access if facts else None for facts in (self.before, self.after)],
         ]
 
 
@@ -185,19 +200,25 @@ def fingerprint_of(made: Iterable[Changed]) -> str:
     return sha256(canonical.encode()).hexdigest()
 
 
-def _values(facts: Facts | None) -> Mapping[str, Values]:
+def _values(facts: Facts | None) -> Mapping[str, Any]:
     return facts.shown if facts else {}
 
 
-def _is_different(before: Values, after: Values) -> bool:
-    return _raw(before) != _raw(after)
+def _raw(value: Any) -> list[str]:
+    """The texts that a value of a row is compared by."""
+    match value:
+        case Secret():
+            return _raw(value.value)
+        case None | "":
+            return []
+        case bool():
+            return ["true" if value else "false"]
+        case datetime():
+            return [render_timestamp(value) or ""]
+        case list() | tuple():
+            return [str(item) for item in value]
+    return [str(value)]
 
 
-def _raw(values: Values) -> list[str]:
-    if isinstance(values, Secret):
-        return [values.value] if values.value else []
-    return list(values)
-
-
-def _shown(values: Values) -> list[str]:
-    return [SECRET for _ in _raw(values)] if isinstance(values, Secret) else list(values)
+def _shown(value: Any) -> list[str]:
+    return [SECRET for _ in _raw(value)] if isinstance(value, Secret) else _raw(value)

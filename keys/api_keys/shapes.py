@@ -1,7 +1,6 @@
 """How API keys are sent and answered. What is done with them is `operations.api_keys`' business."""
 
 from typing import Annotated, Literal
-from uuid import UUID
 
 from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
@@ -10,16 +9,22 @@ from typing_extensions import TypedDict
 from core.call import SupervisionLevel
 from core.network.allowed_networks import normalise_network
 from core.paging import PageQuery
-from core.shapes import Body, Guid, Id, Moment, Part, Timestamp, documented_as, render_timestamp
+from core.shapes import Body, Changes, Guid, Id, Moment, Timestamp, documented_as, render_timestamp
 from core.text.names import require_label
-from core.versions import version_of
+from core.versions import with_version
 from keys.api_keys import lifecycle
 from keys.models import ApiKey, Link
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=100, pattern=r"\S"),
+    AfterValidator(require_label),
+    AfterValidator(str.strip),
+]
 Addresses = Annotated[
     list[Annotated[str, AfterValidator(normalise_network)]],
     Field(max_length=200, description="Addresses and CIDR blocks that requests may come from; empty: from anywhere."),
+    AfterValidator(lambda addresses: list(dict.fromkeys(addresses))),
 ]
 Level = Annotated[
     Literal["ask_every_change", "ask_destructive_security", "act"],
@@ -78,17 +83,11 @@ class CreateApiKey(Body):
     passwords_to_requester: PasswordsToRequester = False
 
 
-class UpdateApiKey(Part):
+class UpdateApiKey(CreateApiKey, Changes):
     """What is to be different. A key keeps its owner."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"allowedAddresses": ["192.0.2.10"]}]})
-
-    name: Name = ""
-    role: Guid = UUID(int=0)
-    expires_at: Timestamp | None = None
-    allowed_addresses: Addresses = Field(default_factory=list)
-    supervision_level: Level = _DEFAULT_LEVEL
-    passwords_to_requester: PasswordsToRequester = False
+    fixed = frozenset({"owner"})
 
 
 class RotateApiKey(Body):
@@ -156,9 +155,7 @@ class RotatedRecord(TypedDict):
     previousValidUntil: Moment | None
 
 
-_PASSING = frozenset(
-    {"version", "previousValidUntil", "ownerActive", "roleName", "state", "lastUsedAt", "lastUsedAddress"}
-)
+_PASSING = ("previousValidUntil", "ownerActive", "roleName", "state", "lastUsedAt", "lastUsedAddress")
 """What becomes different without anybody changing the key."""
 
 
@@ -195,5 +192,4 @@ def api_key_as_json(key: ApiKey) -> ApiKeyRecord:
         "lastUsedAt": render_timestamp(key.last_used_at),
         "lastUsedAddress": key.last_used_address or None,
     }
-    record["version"] = version_of({name: value for name, value in record.items() if name not in _PASSING})
-    return record
+    return with_version(record, passing=_PASSING)

@@ -3,9 +3,9 @@
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import IntegrityError, transaction
 from django.utils.translation import gettext_noop
 
+from core.database import own_rows
 from core.errors import Conflict, invalid_member
 from core.text.names import refuse_username
 from keys.models import Person, find_lookalike
@@ -45,8 +45,4 @@ def set_password(person: Person, password: str) -> None:
 
 def save(person: Person) -> None:
     """Save the person; raises Conflict when another one got the name first."""
-    try:
-        with transaction.atomic():
-            person.save()
-    except IntegrityError:
-        raise Conflict(f"There is a person called {person.username} already.") from None
+    own_rows.save(person, taken=f"There is a person called {person.username} already.")

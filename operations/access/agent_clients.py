@@ -7,7 +7,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from core.call import Call, Surface
-from core.errors import Conflict, NotFound
+from core.database import own_rows
+from core.errors import Conflict
 from core.operation import Effect, operation
 from core.paging import Page, page_of
 from keys.agents import grants
@@ -124,10 +125,7 @@ def _clients() -> QuerySet[AgentClient]:
 
 
 def _find(id: UUID) -> AgentClient:
-    client = _clients().filter(pk=id).first()
-    if client is None:
-        raise NotFound
-    return client
+    return own_rows.find(_clients(), pk=id)
 
 
 def _as_json(client: AgentClient) -> AgentClientRecord:

@@ -7,7 +7,8 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from core.call import Call, Surface
-from core.errors import Conflict, NotFound
+from core.database import own_rows
+from core.errors import Conflict
 from core.operation import SIGNED_IN, Effect, operation
 from core.paging import Page, PageQuery, page_of
 from keys.agents import grants
@@ -51,7 +52,7 @@ def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
 @operation("agents.read", "GET agents/{id}", permission="keys.view_agentgrant", output=AgentRecord, surfaces=_REST)
 def read_agent(call: Call, *, id: UUID) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
     """Read what one person lets one agent do."""
-    return agent_as_json(_find(_grants(), id))
+    return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
 @operation(
@@ -65,11 +66,11 @@ def read_agent(call: Call, *, id: UUID) -> AgentRecord:  # noqa: ARG001 - every 
 )
 def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
     """Change the supervision level of one agent. It holds from its next request on."""
-    grant = _find(_grants(), id)
+    grant = own_rows.find(_grants(), pk=id)
     if grant.state != "active":
         raise Conflict(gettext_noop("The agent is not connected any more."))
     AgentGrant.objects.filter(pk=id).update(supervision_level=body.supervision_level)
-    return agent_as_json(_find(_grants(), id))
+    return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
 @operation(
@@ -82,9 +83,9 @@ def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # 
 )
 def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what somebody lets an agent do, for good. Every request with its tokens is refused from now on."""
-    _find(_grants(), id)
+    own_rows.find(_grants(), pk=id)
     grants.end(id, Ended.BY_ADMINISTRATOR, by_id=call.person.id)
-    return agent_as_json(_find(_grants(), id))
+    return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
 @operation(
@@ -98,9 +99,9 @@ def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
 def revoke_own_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what you let an agent do, for good. Every request with its tokens is refused from now on."""
     own = _grants().filter(person_id=call.person.id)
-    _find(own, id)
+    own_rows.find(own, pk=id)
     grants.end(id, Ended.BY_PERSON, by_id=call.person.id)
-    return agent_as_json(_find(own, id))
+    return agent_as_json(own_rows.find(own, pk=id))
 
 
 def _grants() -> QuerySet[AgentGrant]:
@@ -124,10 +125,3 @@ def _found(query: SearchAgents) -> QuerySet[AgentGrant]:
         }
         found = found.filter(states[query.state])
     return found
-
-
-def _find(among: QuerySet[AgentGrant], id: UUID) -> AgentGrant:
-    grant = among.filter(pk=id).first()
-    if grant is None:
-        raise NotFound
-    return grant

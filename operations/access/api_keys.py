@@ -1,7 +1,7 @@
 """API keys: the credentials of integrations, and their links to directories."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -14,6 +14,7 @@ from audit import statistics
 from audit.models import OperationRecord
 from audit.overview_shapes import DayJson, day_as_json
 from core.call import Call, Surface
+from core.database import own_rows
 from core.errors import Conflict, Forbidden, NotFound, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, page_of
@@ -76,16 +77,8 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
     _require_may_give(call, owner)
     if owner is None:
         raise invalid_member("owner", "there is no such person")
-    key = ApiKey(
-        name=body.name.strip(),
-        owner=owner,
-        role=_find_role(body.role),
-        expires_at=body.expires_at,
-        allowed_addresses=list(dict.fromkeys(body.allowed_addresses)),
-        supervision_level=body.supervision_level,
-        passwords_to_requester=body.passwords_to_requester,
-    )
-    _require_future(key)
+    key = ApiKey(owner=owner)
+    _assign(key, dict(body) | {"owner": owner})
     value = lifecycle.issue(key, created_by_id=call.person.id or None)
     return {**api_key_as_json(find_key(key.id)), "value": value}
 
@@ -102,20 +95,8 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
 def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     """Change an API key of your own; a superuser changes any. It holds from the next request on."""
     key = _find_changeable(call, id)
-    given = body.model_fields_set
-    if "name" in given:
-        key.name = body.name.strip()
-    if "role" in given:
-        key.role = _find_role(body.role)
-    if "expires_at" in given:
-        key.expires_at = body.expires_at
-        _require_future(key)
-    if "allowed_addresses" in given:
-        key.allowed_addresses = list(dict.fromkeys(body.allowed_addresses))
-    if "supervision_level" in given:
-        key.supervision_level = body.supervision_level
-    if "passwords_to_requester" in given:
-        key.passwords_to_requester = body.passwords_to_requester
+    given = body.given()
+    _assign(key, given)
     if given:
         # Only what was given: a revocation, a rotation or a use at the same moment is not written over.
         key.save(update_fields=sorted(given))
@@ -229,10 +210,7 @@ def _keys() -> QuerySet[ApiKey]:
 
 def find_key(id: UUID) -> ApiKey:
     """A key with what is shown of it; raises NotFound."""
-    key = _keys().filter(pk=id).first()
-    if key is None:
-        raise NotFound
-    return key
+    return own_rows.find(_keys(), pk=id)
 
 
 def _find_changeable(call: Call, id: UUID) -> ApiKey:
@@ -250,16 +228,15 @@ def _require_may_give(call: Call, owner: Person | None) -> None:
         raise Forbidden
 
 
-def _find_role(id: UUID) -> Role:
-    role = Role.objects.filter(pk=id).first()
-    if role is None:
-        raise invalid_member("role", "there is no such role")
-    return role
-
-
-def _require_future(key: ApiKey) -> None:
-    if key.expires_at is not None and key.expires_at <= timezone.now():
+def _assign(key: ApiKey, given: dict[str, Any]) -> None:
+    """Give a key the values of the members given; raises InvalidRequest naming one that will not do."""
+    if "role" in given:
+        given["role"] = Role.objects.filter(pk=given["role"]).first()
+        if given["role"] is None:
+            raise invalid_member("role", "there is no such role")
+    if given.get("expires_at") is not None and given["expires_at"] <= timezone.now():
         raise invalid_member("expiresAt", "must be in the future")
+    own_rows.assign(key, given)
 
 
 @operation(
@@ -295,7 +272,7 @@ class KeyUsageRecord(TypedDict):
     permission="keys.view_apikey",
     query=ReadUsage,
     output=KeyUsageRecord,
-    surfaces=frozenset({Surface.REST}),
+    surfaces=_REST,
 )
 def read_key_usage(call: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:  # noqa: ARG001 - every operation takes its call
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
@@ -332,7 +309,7 @@ class KeysToLookAtRecord(TypedDict):
     "GET api-keys/due",
     permission="keys.view_apikey",
     output=KeysToLookAtRecord,
-    surfaces=frozenset({Surface.REST}),
+    surfaces=_REST,
 )
 def list_due_keys(call: Call) -> KeysToLookAtRecord:  # noqa: ARG001 - every operation takes its call
     """List the valid API keys that expire within 30 days, and those that have not been used for 90."""

@@ -2,7 +2,7 @@
 and shown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from django.contrib.auth.models import Permission
@@ -14,14 +14,14 @@ from core.call import Call
 from core.errors import FieldError, Forbidden, InvalidRequest, invalid_member
 from core.shapes import Id
 from keys.models import Person
-from keys.models.assignable import GRANTABLE, find_permissions
+from keys.models.assignable import APPS, GRANTABLE, find_permissions
 from keys.permissions.scopes import ScopeNotFound, ScopeNow, resolve
 
+Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 Scopes = Annotated[
     list[str],
     Field(max_length=50, description="Distinguished names or objectGUIDs; empty: the whole of every directory."),
 ]
-"""How scopes are given."""
 
 
 class ScopeRecord(TypedDict):
@@ -67,6 +67,18 @@ def resolve_scopes(scopes: Sequence[str]) -> list[dict[str, str]]:
         return resolve(scopes)
     except ScopeNotFound as missing:
         raise invalid_member(f"scopes/{missing.position}", str(missing)) from None
+
+
+def names_of(permissions: Iterable[Permission]) -> list[str]:
+    """The `app.codename` of those of the gateway's own permissions."""
+    return sorted(
+        f"{item.content_type.app_label}.{item.codename}" for item in permissions if item.content_type.app_label in APPS
+    )
+
+
+def scope_names(scopes: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names last known of what somebody is confined to."""
+    return [scope["distinguishedName"] for scope in scopes]
 
 
 def scope_records(scopes: Sequence[Mapping[str, str]]) -> list[ScopeRecord]:

@@ -5,19 +5,20 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from core.call import Call, Surface
-from core.errors import Conflict, Forbidden, NotFound, invalid_member
+from core.database import own_rows
+from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
+from core.shapes import Body, Changes, Flag, Id, Moment, render_timestamp
 from core.text.names import require_label
-from core.versions import version_of
+from core.versions import with_version
 from keys.models import Person, SecondFactor
 from keys.models.assignable import APPS
 from keys.models.groups import GroupScopes
@@ -30,12 +31,15 @@ from keys.sign_in.credentials import MAX_PASSWORD
 from keys.sign_in.sessions import revoke_tokens, sessions_of
 from operations.access.effective_permissions import PersonPermissionsRecord, permissions_of
 from operations.access.granting import (
+    Permissions,
     ScopeRecord,
     Scopes,
     ScopesRecord,
     acts_as_superuser,
     find_granted,
+    names_of,
     resolve_scopes,
+    scope_names,
     scope_records,
 )
 
@@ -45,7 +49,6 @@ Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
-Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 Groups = Annotated[list[str], Field(max_length=200, description="Names of groups of permissions, all they are in.")]
 
 
@@ -83,19 +86,12 @@ class CreatePerson(Body):
     active: bool = True
 
 
-class UpdatePerson(Part):
+class UpdatePerson(CreatePerson, Changes):
     """What is to be different; `permissions` replaces the ones given to the person directly, `scopes` their own."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
 
-    username: Username = ""
-    display_name: DisplayName = ""
-    email: Email = ""
-    password: Password = ""
-    permissions: Permissions = Field(default_factory=list)
     groups: Groups = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
-    active: bool = True
 
 
 class UserRecord(TypedDict):
@@ -250,10 +246,7 @@ def delete_person(call: Call, *, id: UUID) -> None:
     _require_not_above(call, person)
     if person.pk == call.person.id:
         raise Conflict(gettext_noop("Nobody can delete themselves."))
-    try:
-        person.delete()
-    except ProtectedError:
-        raise Conflict(gettext_noop("The person owns API keys.")) from None
+    own_rows.delete(person, used=gettext_noop("The person owns API keys."))
 
 
 @operation(
@@ -377,10 +370,7 @@ def _people() -> QuerySet[Person]:
 
 def find_person(id: UUID) -> Person:
     """A person with what is shown of them; raises NotFound."""
-    person = _people().filter(public_id=id).first()
-    if person is None:
-        raise NotFound
-    return person
+    return own_rows.find(_people(), public_id=id)
 
 
 def _require_not_above(call: Call, person: Person) -> None:
@@ -403,21 +393,15 @@ def _record(person: Any) -> UserRecord:
         "active": person.is_active,
         "superuser": person.is_superuser,
         "secondFactor": person.has_second_factor,
-        "permissions": sorted(
-            f"{item.content_type.app_label}.{item.codename}"
-            for item in person.user_permissions.all()
-            if item.content_type.app_label in APPS
-        ),
+        "permissions": names_of(person.user_permissions.all()),
         "groups": sorted(group.name for group in person.groups.all()),
         "directoryGroups": sorted(item.group.name for item in person.directory_memberships.all()),
-        "scopes": [scope["distinguishedName"] for scope in person.scopes],
+        "scopes": scope_names(person.scopes),
         "scopeObjects": scope_records(person.scopes),
         "createdAt": render_timestamp(person.date_joined),
         "lastSignInAt": render_timestamp(person.last_login),
     }
-    passing = ("version", "lastSignInAt")
-    record["version"] = version_of({name: value for name, value in record.items() if name not in passing})
-    return record
+    return with_version(record, passing=("lastSignInAt",))
 
 
 @operation(

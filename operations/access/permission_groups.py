@@ -5,21 +5,20 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from audit.model_changes.descriptions import find_audited_model
 from core.call import Call, Surface
-from core.errors import Conflict, Forbidden, NotFound, invalid_member
+from core.database import own_rows
+from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Guid, Id, Part
+from core.shapes import Body, Changes, Guid, Id
 from core.text.names import require_label
-from core.versions import version_of
+from core.versions import with_version
 from directory.models import DirectoryConnection
 from keys.models.assignable import APPS
 from keys.models.groups import confines_members, keep_scopes, kept_scopes
@@ -31,7 +30,9 @@ from operations.access.granting import (
     ScopesRecord,
     acts_as_superuser,
     find_granted,
+    names_of,
     resolve_scopes,
+    scope_names,
     scope_records,
 )
 
@@ -76,15 +77,8 @@ class CreateGroupOfPermissions(Body):
     directory_groups: DirectoryGroups = Field(default_factory=list)
 
 
-class UpdateGroupOfPermissions(Part):
+class UpdateGroupOfPermissions(CreateGroupOfPermissions, Changes):
     """What is to be different. `permissions` holds for all members from their next request on."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
-
-    name: Name = ""
-    permissions: Permissions = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
-    directory_groups: DirectoryGroups = Field(default_factory=list)
 
 
 class PermissionGroupRecord(TypedDict):
@@ -153,14 +147,7 @@ def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
 def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> PermissionGroupRecord:
     """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
     _require_superuser(call)
-    permissions = find_granted(call, body.permissions, only_grantable=False)
-    scopes, directory_groups = resolve_scopes(body.scopes), _resolve_groups(body.directory_groups)
-    group = Group(name=body.name)
-    _save(group)
-    group.permissions.set(permissions)
-    keep_scopes(group, scopes)
-    keep_directory_groups(group, directory_groups)
-    return _record(_find(_id_of(group)))
+    return _save(call, Group(), dict(body))
 
 
 @operation(
@@ -175,18 +162,7 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
 def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissions) -> PermissionGroupRecord:
     """Change a group of permissions, for all of its members at once. Only superusers can."""
     _require_superuser(call)
-    group = _find(id)
-    if "name" in body.model_fields_set:
-        group.name = body.name
-        _save(group)
-    if "permissions" in body.model_fields_set:
-        others = group.permissions.exclude(content_type__app_label__in=APPS)  # Django's own
-        group.permissions.set([*find_granted(call, body.permissions, only_grantable=False), *others])
-    if "scopes" in body.model_fields_set:
-        keep_scopes(group, resolve_scopes(body.scopes))
-    if "directory_groups" in body.model_fields_set:
-        keep_directory_groups(group, _resolve_groups(body.directory_groups))
-    return _record(_find(id))
+    return _save(call, _find(id), body.given())
 
 
 @operation(
@@ -239,37 +215,37 @@ def _groups() -> QuerySet[Group]:
 
 
 def _find(id: UUID) -> Group:
-    group = _groups().filter(pk=id.int).first() if id.int < 2**31 else None
-    if group is None:
-        raise NotFound
-    return group
+    return own_rows.find(_groups(), pk=id.int if id.int < 2**31 else None)
 
 
-def _id_of(group: Group) -> UUID:
-    return find_audited_model("permission-groups").id_of(group)
-
-
-def _save(group: Group) -> None:
-    try:
-        with transaction.atomic():
-            group.save()
-    except IntegrityError:
-        raise Conflict(f"There is a group called {group.name} already.") from None
+def _save(call: Call, group: Group, given: dict[str, Any]) -> PermissionGroupRecord:
+    """Give a group the values of the members given; raises Conflict for a name that another one has."""
+    names, scopes, mapped = (given.get(name) for name in ("permissions", "scopes", "directory_groups"))
+    permissions = None if names is None else find_granted(call, names, only_grantable=False)
+    kept = None if scopes is None else resolve_scopes(scopes)
+    directory_groups = None if mapped is None else _resolve_groups(mapped)
+    if "name" in given:
+        group.name = given["name"]
+        own_rows.save(group, taken=f"There is a group called {group.name} already.")
+    if permissions is not None:
+        others = group.permissions.exclude(content_type__app_label__in=APPS)  # Django's own
+        group.permissions.set([*permissions, *others])
+    if kept is not None:
+        keep_scopes(group, kept)
+    if directory_groups is not None:
+        keep_directory_groups(group, directory_groups)
+    return _record(_find(UUID(int=group.pk)))
 
 
 def _record(group: Any) -> PermissionGroupRecord:
     scopes = kept_scopes(group)
     record: PermissionGroupRecord = {
-        "id": str(_id_of(group)),
+        "id": str(UUID(int=group.pk)),
         "version": "",
         "name": group.name,
-        "permissions": sorted(
-            f"{item.content_type.app_label}.{item.codename}"
-            for item in group.permissions.all()
-            if item.content_type.app_label in APPS
-        ),
+        "permissions": names_of(group.permissions.all()),
         "members": sorted(person.username for person in group.user_set.all()),
-        "scopes": [scope["distinguishedName"] for scope in scopes],
+        "scopes": scope_names(scopes),
         "scopeObjects": scope_records(scopes),
         "directoryGroups": [
             {
@@ -281,5 +257,4 @@ def _record(group: Any) -> PermissionGroupRecord:
             for item in group.directory_groups.all()
         ],
     }
-    record["version"] = version_of({name: value for name, value in record.items() if name != "version"})
-    return record
+    return with_version(record)

@@ -3,37 +3,37 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
-from django.db.models import Count, ProtectedError, QuerySet
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_noop
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from core.call import Call, Surface
-from core.errors import Conflict, NotFound
+from core.database import own_rows
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Id, Moment, Part, render_timestamp
-from core.text.names import require_label
-from core.versions import version_of
+from core.shapes import Body, Changes, Id, Moment, render_timestamp
+from core.versions import with_version
+from keys.api_keys.shapes import Name
 from keys.models import Role
 from keys.permissions.scopes import look_up
 from operations.access.granting import (
+    Permissions,
     ScopeRecord,
     Scopes,
     ScopesRecord,
     find_granted,
+    names_of,
     require_held,
     resolve_scopes,
+    scope_names,
     scope_records,
 )
 
 _REST = frozenset({Surface.REST})
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Description = Annotated[str, Field(max_length=2000)]
-Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 
 
 class SearchRoles(PageQuery):
@@ -64,15 +64,10 @@ class CreateRole(Body):
     scopes: Scopes = Field(default_factory=list)
 
 
-class UpdateRole(Part):
+class UpdateRole(CreateRole, Changes):
     """What is to be different; lists replace the ones before."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})
-
-    name: Name = ""
-    description: Description = ""
-    permissions: Permissions = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
 
 
 class RoleRecord(TypedDict):
@@ -134,11 +129,7 @@ def read_role_scopes(call: Call, *, id: UUID) -> ScopesRecord:  # noqa: ARG001 -
 )
 def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
     """Create a role from permissions you hold yourself."""
-    permissions = find_granted(call, body.permissions, only_grantable=True)
-    role = Role(name=body.name.strip(), description=body.description, scopes=resolve_scopes(body.scopes))
-    _save(role)
-    role.permissions.set(permissions)
-    return _record(find_role(role.id))
+    return _save(call, Role(), dict(body))
 
 
 @operation(
@@ -154,19 +145,8 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     """Change a role. Every key with it has the new permissions at its next request."""
     role = find_role(id)
     # Its scopes count as much as its permissions: whoever may not grant all that it holds may not widen it either.
-    require_held(call, frozenset(_names(role)))
-    given = body.model_fields_set
-    if "name" in given:
-        role.name = body.name.strip()
-    if "description" in given:
-        role.description = body.description
-    if "scopes" in given:
-        role.scopes = resolve_scopes(body.scopes)
-    permissions = find_granted(call, body.permissions, only_grantable=True) if "permissions" in given else None
-    _save(role)
-    if permissions is not None:
-        role.permissions.set(permissions)
-    return _record(find_role(id))
+    require_held(call, frozenset(names_of(role.permissions.all())))
+    return _save(call, role, body.given())
 
 
 @operation(
@@ -178,10 +158,7 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
 )
 def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
     """Delete a role that no key has."""
-    try:
-        find_role(id).delete()
-    except ProtectedError:
-        raise Conflict(gettext_noop("API keys have this role.")) from None
+    own_rows.delete(find_role(id), used=gettext_noop("API keys have this role."))
 
 
 def _roles() -> QuerySet[Role]:
@@ -190,18 +167,20 @@ def _roles() -> QuerySet[Role]:
 
 def find_role(id: UUID) -> Any:
     """The role with the count of its keys; raises NotFound."""
-    role = _roles().filter(pk=id).first()
-    if role is None:
-        raise NotFound
-    return role
+    return own_rows.find(_roles(), pk=id)
 
 
-def _save(role: Role) -> None:
-    try:
-        with transaction.atomic():
-            role.save()
-    except IntegrityError:
-        raise Conflict(f"There is a role called {role.name} already.") from None
+def _save(call: Call, role: Role, given: dict[str, Any]) -> RoleRecord:
+    """Give a role the values of the members given; raises Conflict for a name that another one has."""
+    names = given.pop("permissions", None)
+    permissions = None if names is None else find_granted(call, names, only_grantable=True)
+    if "scopes" in given:
+        given["scopes"] = resolve_scopes(given["scopes"])
+    own_rows.assign(role, given)
+    own_rows.save(role, taken=f"There is a role called {role.name} already.")
+    if permissions is not None:
+        role.permissions.set(permissions)
+    return _record(find_role(role.pk))
 
 
 class FindScopes(Body):
@@ -225,23 +204,17 @@ def find_scopes(call: Call, *, body: FindScopes) -> ScopesRecord:  # noqa: ARG00
     return {"items": look_up(resolve_scopes(body.scopes))}
 
 
-def _names(role: Role) -> list[str]:
-    return sorted(f"{item.content_type.app_label}.{item.codename}" for item in role.permissions.all())
-
-
 def _record(role: Any) -> RoleRecord:
     record: RoleRecord = {
         "id": str(role.id),
         "version": "",
         "name": role.name,
         "description": role.description,
-        "permissions": _names(role),
-        "scopes": [scope["distinguishedName"] for scope in role.scopes],
+        "permissions": names_of(role.permissions.all()),
+        "scopes": scope_names(role.scopes),
         "scopeObjects": scope_records(role.scopes),
         "keys": role.key_count,
         "createdAt": render_timestamp(role.created_at),
         "changedAt": render_timestamp(role.changed_at),
     }
-    # How many keys have it is no part of it.
-    record["version"] = version_of({name: value for name, value in record.items() if name not in ("version", "keys")})
-    return record
+    return with_version(record, passing=("keys",))

@@ -6,17 +6,17 @@ What one may hold is in `directory.queries.change_templates`. Using one is no op
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
 from django.db.models.functions import Lower
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from active_directory import Entry
 from core.call import Call, Surface
-from core.errors import Conflict, InvalidRequest
+from core.database import own_rows
+from core.errors import InvalidRequest
 from core.operation import Effect, Target, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
+from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
 from directory.models.change_templates import ChangeTemplate
 from directory.queries.change_templates import (
     find_given_groups,
@@ -93,20 +93,10 @@ class CreateChangeTemplate(Body):
     account: AccountPart = "keep"
 
 
-class UpdateChangeTemplate(Part):
+class UpdateChangeTemplate(CreateChangeTemplate, Changes):
     """A member that is left out stays as it is."""
 
     model_config = example(joins=["CN=Sales,OU=Groups,DC=corp,DC=example,DC=com"], account="enable")
-
-    name: TemplateName = ""
-    occasion: OccasionName = "joiner"
-    description: Meaning = ""
-    parent: Place = None
-    joins: Groups = []
-    leaves: Groups = []
-    leaves_others: LeavesOthers = False
-    attributes: TemplateValues = {}
-    account: AccountPart = "keep"
 
 
 class TemplateObject(TypedDict):
@@ -149,12 +139,7 @@ def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplat
     rows = templates_of(call).annotate(lower_name=Lower("name"))
     page: Page[ChangeTemplate] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
     names = visible_names(call, page["items"])
-    return {
-        "items": [_rendered(row, names) for row in page["items"]],
-        "nextCursor": page["nextCursor"],
-        "total": page["total"],
-        "truncated": page["truncated"],
-    }
+    return {**page, "items": [_rendered(row, names) for row in page["items"]]}
 
 
 @operation(
@@ -184,7 +169,7 @@ def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
 def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeTemplateRecord:
     """Keep a list of changes under a name. Who uses it needs the permissions of its changes."""
     assert call.directory is not None
-    return _save(call, ChangeTemplate(connection_id=call.directory.id), body.model_dump())
+    return _save(call, ChangeTemplate(connection_id=call.directory.id), dict(body))
 
 
 @operation(
@@ -199,7 +184,7 @@ def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeT
 )
 def update_change_template(call: Call, *, id: UUID, body: UpdateChangeTemplate) -> ChangeTemplateRecord:
     """Change a template. What was done with it before stays as it is."""
-    return _save(call, find_template(call, id), body.model_dump(include=body.model_fields_set))
+    return _save(call, find_template(call, id), body.given())
 
 
 @operation(
@@ -226,15 +211,10 @@ def _save(call: Call, row: ChangeTemplate, given: dict[str, Any]) -> ChangeTempl
             given[member] = [_kept(group) for group in find_given_groups(call, member, given[member])]
     if "attributes" in given:
         require_attributes(call, given["attributes"])
-    for name, value in given.items():
-        setattr(row, name, value)
+    own_rows.assign(row, given)
     if both := {group["id"] for group in row.joins} & {group["id"] for group in row.leaves}:
         raise InvalidRequest.naming(f"{len(both)} of them are also joined", pointer="#/leaves")
-    try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:
-        raise Conflict(f"There is a template called {row.name} for this directory already.") from None
+    own_rows.save(row, taken=f"There is a template called {row.name} for this directory already.")
     return _record(call, row)
 
 

@@ -6,16 +6,16 @@ What one may hold is in `directory.queries.saved_filters`.
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
 from django.db.models.functions import Lower
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from core.call import Call
-from core.errors import Conflict, Forbidden
+from core.database import own_rows
+from core.errors import Forbidden
 from core.operation import Effect, RateCategory, Target, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
+from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
 from directory.models.saved_filters import SavedFilter
 from directory.queries.saved_filters import (
     SearchedKind,
@@ -69,18 +69,10 @@ class CreateSavedFilter(Body):
     shared: Shared = False
 
 
-class UpdateSavedFilter(Part):
+class UpdateSavedFilter(CreateSavedFilter, Changes):
     """A member that is left out stays as it is."""
 
     model_config = example(filter="(department=Left)", shared=False)
-
-    name: FilterName = ""
-    kind: SearchedKinds = "objects"
-    filter: FilterText = ""
-    base: FilterBase = None
-    scope: SearchScope = "subtree"
-    attributes: ShownAttributes = []
-    shared: Shared = False
 
 
 class RunQuery(PageQuery):
@@ -120,12 +112,7 @@ def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecor
     rows = visible_filters(call).annotate(lower_name=Lower("name"))
     page: Page[SavedFilter] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
     names = names_of_bases(call, page["items"])
-    return {
-        "items": [_rendered(row, names) for row in page["items"]],
-        "nextCursor": page["nextCursor"],
-        "total": page["total"],
-        "truncated": page["truncated"],
-    }
+    return {**page, "items": [_rendered(row, names) for row in page["items"]]}
 
 
 @operation(
@@ -154,7 +141,7 @@ def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRe
     """Save a filter under a name. It is checked against the directory's schema now and at each run."""
     assert call.directory is not None
     row = SavedFilter(connection_id=call.directory.id, owner_id=call.person.id)
-    return _save(call, row, body.model_dump())
+    return _save(call, row, dict(body))
 
 
 @operation(
@@ -168,7 +155,7 @@ def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRe
 )
 def update_saved_filter(call: Call, *, id: UUID, body: UpdateSavedFilter) -> SavedFilterRecord:
     """Change a saved filter of your own. Cursors of runs before the change are no longer valid."""
-    return _save(call, _find_own(call, id), body.model_dump(include=body.model_fields_set))
+    return _save(call, _find_own(call, id), body.given())
 
 
 @operation(
@@ -218,14 +205,9 @@ def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRec
         text = given.pop("base")
         base = None if text is None else find_given_base(call, text)
         row.base_guid, row.base_dn = (None, "") if base is None else (base.guid, base.dn)
-    for name, value in given.items():
-        setattr(row, name, value)
+    own_rows.assign(row, given)
     require_known(call, row)
-    try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:
-        raise Conflict(f"You have a saved filter called {row.name} for this directory already.") from None
+    own_rows.save(row, taken=f"You have a saved filter called {row.name} for this directory already.")
     return _record(call, row)
 
 
