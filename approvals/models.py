@@ -151,7 +151,7 @@ class ChangeRequest(models.Model):
 
         `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none;
         `meantByNames` those of the services and computers in the changes (`directory.changes.identities`).
-        `versions` are those of attributes whose values cannot be seen, by attid (`approvals.queue.has_drifted`).
+        `versions` are those of attributes whose values cannot be seen, by attid (`approvals.drift.has_drifted`).
         """
         kept: dict[str, Any] = json.loads(self.input)
         return kept

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from approvals import queue
+from approvals import drift, queue
 from approvals.models import ChangeRequest
 from approvals.review.access_requests import changed_by, is_stale
 from approvals.supervision import Assessment
@@ -214,7 +214,7 @@ def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) 
     meant = change_request.kept_input().get("meantByNames")  # None in what an earlier release held
     if meant is not None and meant != meant_by_names(client, proposal.changes):
         return True
-    return queue.has_drifted(change_request, proposal, lambda change: references_of(client.schema, change))
+    return drift.has_drifted(change_request, proposal, lambda change: references_of(client.schema, change))
 
 
 def _propose_anew(

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from approvals import queue
+from approvals import drift, queue
 from approvals.models import ChangeRequest
 from approvals.review import decisions
 from core.call import PersonRef
@@ -132,10 +132,10 @@ def test_the_rule_of_the_moment_counts(rule: Callable[[bool], None]) -> None:
 
 def test_a_target_that_became_protected_is_not_what_was_approved(rule: Callable[[bool], None]) -> None:
     held = hold()
-    assert not queue.has_drifted(held, make_proposal())
-    assert queue.has_drifted(held, make_proposal(protected=True))
+    assert not drift.has_drifted(held, make_proposal())
+    assert drift.has_drifted(held, make_proposal(protected=True))
     rule(False)
-    assert not queue.has_drifted(held, make_proposal(protected=True))
+    assert not drift.has_drifted(held, make_proposal(protected=True))
 
 
 @pytest.mark.django_db(transaction=True)
