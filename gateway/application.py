@@ -6,10 +6,6 @@ from importlib import import_module
 
 import django
 from django.conf import settings
-from django.core.cache import close_caches
-from django.core.handlers.base import reset_urlconf
-from django.core.signals import request_finished
-from django.db import close_old_connections
 from django.urls import get_resolver
 
 from gateway.server.application import Application
@@ -23,12 +19,6 @@ application = Application()
 get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
 if settings.CONFIGURATION.Agents.Enabled and how_to_install() is None:
     import_module("gateway.surfaces.agent.protocol")
-
-# What Django would do for each request when it is closed: our cache has nothing to close, database connections are
-# looked after when the next request begins, and there is one list of addresses.
-request_finished.disconnect(close_caches)
-request_finished.disconnect(close_old_connections)
-request_finished.disconnect(reset_urlconf)
 
 # What is loaded now stays: the collector need not look through it again with every few hundred requests.
 gc.collect()

@@ -34,7 +34,7 @@ PATIENCE: Final = 1.0
 """Seconds of an answer after which it is looked at whether the client is still there."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Turn = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
+Turn = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Has a job done when it is its claimant's turn."""
 
 
@@ -68,7 +68,8 @@ class RequestGateway:
             turn = partial(threads.do, claimant=self._claimants.find(environ))
             deadline = Deadline(time.monotonic() + self._request_seconds)
             job = partial(answer, self._application, environ, deadline)
-            answered = await _await_answer(turn(job), deadline, receive, at_once=threads.are_busy)
+            answering = asyncio.ensure_future(turn(job))
+            answered = await _await_answer(answering, deadline, receive, at_once=threads.are_busy)
             if answered is not None:
                 self._claimants.learn(environ)
                 await _send(answered, turn, receive, send)

@@ -105,7 +105,8 @@ def test_claimants_take_turns_within_their_shares() -> None:
                 at_work[claimant] -= 1
 
         asked = ["first"] * 5 + ["second"] * 4
-        results = [threads.do(partial(job, claimant), claimant) for claimant in asked]
+        results = [asyncio.ensure_future(threads.do(partial(job, claimant), claimant)) for claimant in asked]
+        await asyncio.sleep(0)
         results.pop(4).cancel()  # the first claimant's third, which waits
         assert threads.are_busy
         while len(order) < 4:
