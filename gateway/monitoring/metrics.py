@@ -7,7 +7,6 @@ Each process writes files of its own and the one that is asked adds them all up 
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -79,15 +78,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 def count_request(name: str, method: str | None, status: int, seconds: float) -> None:
     """Count one answered request. The name is one from the code: a client cannot invent new ones."""
-    requests, durations = _counters(name, method if method in _METHODS else "other", status)
-    requests.inc()
-    durations.observe(seconds)
-
-
-@lru_cache(maxsize=4096)
-def _counters(name: str, method: str | None, status: int) -> tuple[Counter, Histogram]:
-    """Finding them by their labels costs more than counting."""
-    return _requests.labels(name, method, status), _seconds.labels(name)
+    _requests.labels(name, method if method in _METHODS else "other", status).inc()
+    _seconds.labels(name).observe(seconds)
 
 
 def count_refusal(policy: str) -> None:
@@ -162,7 +154,7 @@ class _Directories:
     """How each domain controller answers; told by the LDAP layer."""
 
     def used(self, server: str, kind: str, seconds: float) -> None:
-        _directory_children(server, kind).observe(seconds)
+        _directory_seconds.labels(server, kind).observe(seconds)
         if _level.isEnabledFor(logging.DEBUG):
             _logger.debug("directory asked", kind=kind, server=server, ms=round(seconds * 1000, 1))
         tracing.past(f"LDAP {kind}", seconds, **{"server.address": server})
@@ -174,11 +166,6 @@ class _Directories:
 
     def waited(self, seconds: float) -> None:
         _directory_waits.observe(seconds)
-
-
-@lru_cache(maxsize=256)
-def _directory_children(server: str, kind: str) -> Histogram:
-    return _directory_seconds.labels(server, kind)
 
 
 listen(_Directories())
