@@ -3,6 +3,7 @@
 Reading it is `operations.log`; what settles open records in the directory is handed in from above.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,23 +12,22 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import UUIDField, Value
+from django.db.models.functions import Coalesce
 
-from audit.chain.append_only import TABLE
 from audit.chain.seals import mac_of
 from audit.identifiers import new_identifier
-from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
 from core import tracing
+from core.background_writer import BackgroundWriter
 from core.call import Call
 from core.database import row_lease, shared_clock
-from core.database.prepared import PreparedInsert, execute_alone, execute_each
 from core.errors import ServiceUnavailable
 
 _logger = structlog.stdlib.get_logger(__name__)
-_prepared: Final = PreparedInsert(OperationRecord)
 
 NOT_APPLIED = "AD.Directory.NotApplied"
 """Code of a record that a settler closed: the directory says that the write never happened."""
@@ -124,22 +124,35 @@ def _new_record(call: Call, **fields: Any) -> OperationRecord:
     return OperationRecord(**facts, mac=mac_of(facts))
 
 
-def _insert(facts: Iterable[dict[str, Any]]) -> list[OperationRecord]:
-    """Insert with their codes, and commit.
+def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None:
+    """Insert new records; raises NotRecorded.
 
-    Inside a caller's transaction, whose rollback would take the records with it, that is refused.
+    They are committed, which a caller's transaction would not allow, unless they are to be a part of it (`durable`).
     """
-    records = [{**fields, "mac": mac_of(fields)} for fields in facts]
     try:
-        if len(records) == 1:
-            _prepared.execute_alone(records[0])
-        else:
-            with transaction.atomic(durable=True):
-                _prepared.execute(records)
+        with transaction.atomic(durable=durable, savepoint=False):
+            OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
-        _logger.exception("the operations log cannot be written", operation=records[0]["operation"])
+        _logger.exception("the operations log cannot be written", operation=records[0].operation)
         raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
-    return [OperationRecord(**record) for record in records]
+
+
+def _record_intents(call: Call, intents: Iterable[Intent], **fields: Any) -> list[OperationRecord]:
+    return [
+        _new_record(
+            call,
+            operation=intent.operation,
+            target=intent.target,
+            changes=redacted(intent.changes),
+            evidence=intent.evidence,
+            run_id=intent.run_id,
+            batch_index=intent.batch_index,
+            reversible=intent.reversible,
+            approved_by=intent.approved_by,
+            **fields,
+        )
+        for intent in intents
+    ]
 
 
 @tracing.traced("record intents")
@@ -151,24 +164,12 @@ def record_intents(
     Until `seconds_until_write` are over the writes may be sent (`record.may_be_written()`); when the time for an
     answer has passed too, a settler may take the records up.
     """
-    records = [
-        _facts(
-            call,
-            operation=intent.operation,
-            target=intent.target,
-            outcome=Outcome.PENDING,
-            changes=redacted(intent.changes),
-            evidence=intent.evidence,
-            run_id=intent.run_id,
-            batch_index=intent.batch_index,
-            reversible=intent.reversible,
-            approved_by=intent.approved_by,
-        )
-        for intent in intents
-    ]
+    records = _record_intents(call, intents, outcome=Outcome.PENDING)
     for record in records:
-        record["settle_at"] = record["at"] + timedelta(seconds=seconds_until_write + seconds_of_a_write())
-    return _insert(records) if records else []
+        record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
+    if records:
+        _insert(records)
+    return records
 
 
 def record_intent(call: Call, intent: Intent) -> OperationRecord:
@@ -176,78 +177,17 @@ def record_intent(call: Call, intent: Intent) -> OperationRecord:
     return record_intents(call, [intent])[0]
 
 
-def record_refusal(
-    call: Call,
-    *,
-    operation: str,
-    code: str,
-    target: TargetRef | None = None,
-    changes: Changes = (),
-    run_id: UUID | None = None,
-) -> OperationRecord:
-    """Record a change that was refused with `code`; raises NotRecorded."""
-    record = _facts(
-        call,
-        operation=operation,
-        target=target,
-        outcome=Outcome.FAILED,
-        code=code,
-        changes=redacted(changes),
-        run_id=run_id,
-    )
-    return _insert([record])[0]
+def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> list[OperationRecord]:
+    """Record changes that were all refused with `code`, in one commit; raises NotRecorded."""
+    records = _record_intents(call, intents, outcome=Outcome.FAILED, code=code)
+    if records:
+        _insert(records)
+    return records
 
 
-def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> None:
-    """Record changes of a batch that were all refused with `code`, in one commit; raises NotRecorded."""
-    refused = [
-        _facts(
-            call,
-            operation=intent.operation,
-            target=intent.target,
-            outcome=Outcome.FAILED,
-            code=code,
-            batch_index=intent.batch_index,
-        )
-        for intent in intents
-    ]
-    if refused:
-        _insert(refused)
-
-
-def _insert_with(record: OperationRecord) -> None:
-    """Insert in the caller's transaction, which ends with the exception; raises NotRecorded."""
-    try:
-        record.save(force_insert=True)
-    except (DatabaseError, InterfaceError) as error:
-        _logger.exception("the operations log cannot be written", operation=record.operation)
-        raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
-
-
-def record_queued(
-    call: Call,
-    *,
-    operation: str,
-    target: TargetRef,
-    changes: Changes,
-    change_request_id: UUID,
-    raised_access: Sequence[str] = (),
-) -> OperationRecord:
-    """Record a change that waits for a person; raises NotRecorded.
-
-    Joins the caller's transaction: request and record stand together.
-    """
-    record = _new_record(
-        call,
-        operation=operation,
-        target=target,
-        outcome=Outcome.QUEUED,
-        changes=redacted(changes),
-        change_request_id=change_request_id,
-        raised_access=list(raised_access) or None,
-    )
-    _insert_with(record)
-    return record
+def record_refusal(call: Call, *, code: str, **intent: Any) -> OperationRecord:
+    """Record a change, described as in `Intent`, that was refused with `code`; raises NotRecorded."""
+    return record_refusals(call, [Intent(batch_index=call.batch_index, **intent)], code=code)[0]
 
 
 def record_administration(
@@ -257,7 +197,8 @@ def record_administration(
     target: TargetRef,
     changes: Changes,
     raised_access: Sequence[str] = (),
-    approved_by: str | None = None,
+    outcome: str = Outcome.SUCCEEDED,
+    **fields: UUID | str | None,
 ) -> OperationRecord:
     """Record a change of the gateway's own tables; raises NotRecorded.
 
@@ -268,13 +209,18 @@ def record_administration(
         call,
         operation=operation,
         target=target,
-        outcome=Outcome.SUCCEEDED,
+        outcome=outcome,
         changes=redacted(changes),
         raised_access=list(raised_access) or None,
-        approved_by=approved_by,
+        **fields,
     )
-    _insert_with(record)
+    _insert([record], durable=False)
     return record
+
+
+def record_queued(call: Call, *, change_request_id: UUID, **described: Any) -> OperationRecord:
+    """Record a change that waits for a person, described as in `record_administration` and stored like it."""
+    return record_administration(call, outcome=Outcome.QUEUED, change_request_id=change_request_id, **described)
 
 
 def record_read(
@@ -289,17 +235,9 @@ def record_read(
     reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code, call_id=None))
 
 
-def complete(
-    record_id: UUID,
-    *,
-    outcome: str,
-    code: str | None = None,
-    server: str | None = None,
-    target: TargetRef | None = None,
-) -> bool:
-    """Close an open record; False if it was closed already or the database is away. See `complete_many`."""
-    done = Completion(record_id=record_id, outcome=outcome, code=code, server=server, target=target)
-    return complete_many([done]) == 1
+def complete(record_id: UUID, **outcome: Any) -> bool:
+    """Close an open record as in `Completion`; False if it was closed already or the database is away."""
+    return complete_many([Completion(record_id=record_id, **outcome)]) == 1
 
 
 def keep_open(record_ids: Sequence[UUID]) -> int:
@@ -316,50 +254,77 @@ def complete_many(completions: Iterable[Completion], *, beside: Callable[[], Non
     closed is kept, and closed when the database is back; if this process ends before, a settler finds the outcome in
     the directory. `beside` is not retried.
     """
-    rows = [_closing(done) for done in completions]
-    if not rows:
+    done, at = list(completions), shared_clock.now()
+    if not done:
         return 0
     for is_last_attempt in (False, True):
         try:
-            return _close(rows, beside)
+            return _close(done, at, beside)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
-                _logger.exception("outcomes wait for the database", records=len(rows))
-                _late_outcomes.keep(rows)
+                _logger.exception("outcomes wait for the database", records=len(done))
+                _late_outcomes.add((done, at))
                 break
             connection.close_if_unusable_or_obsolete()  # a connection that was cut is replaced for the second attempt
     return 0
 
 
-def _close(rows: Sequence[Sequence[Any]], beside: Callable[[], None] | None = None) -> int:
-    if len(rows) == 1 and beside is None:
-        closed = execute_alone(_CLOSE, rows[0])
-    else:
-        with transaction.atomic(durable=True):
-            closed = execute_each(_CLOSE, rows)
-            if beside is not None:
-                beside()
-    if closed != len(rows):
-        _logger.error("records were closed already when their outcome came", expected=len(rows), closed=closed)
+def _close(completions: Sequence[Completion], at: datetime, beside: Callable[[], None] | None = None) -> int:
+    alike: dict[Any, list[Completion]] = defaultdict(list)
+    for done in completions:
+        alike[done.outcome, done.code, done.server, done.target].append(done)
+    with transaction.atomic(durable=True):
+        closed = sum(_close_alike(some, at) for some in alike.values())
+        if beside is not None:
+            beside()
+    if closed != len(completions):
+        _logger.error("records were closed already when their outcome came", expected=len(completions), closed=closed)
     return closed
 
 
-_late_outcomes: Final = LateOutcomes[Sequence[Any]](_close)
+def _close_alike(completions: Sequence[Completion], at: datetime) -> int:
+    """Close the records of completions that differ in nothing else."""
+    done = completions[0]
+    is_unknown = done.outcome == Outcome.UNKNOWN
+    ended: dict[str, Any] = {
+        "outcome": done.outcome,
+        "code": done.code,
+        "completed_at": None if is_unknown else at,
+        "settle_at": at + RETRY_UNKNOWN if is_unknown else None,
+    }
+    # What was known of server and target stays (the database refuses anything else).
+    if done.server is not None:
+        ended["server"] = Coalesce("server", Value(done.server))
+    if done.target is not None:
+        ended["target_id"] = Coalesce("target_id", Value(done.target.id, UUIDField()))
+        ended["target_dn"] = Coalesce("target_dn", Value(done.target.distinguished_name))
+    still_open = OperationRecord.objects.filter(
+        id__in=[each.record_id for each in completions], outcome__in=OPEN_OUTCOMES
+    )
+    return still_open.update(**ended)
 
-# What was known of server and target stays (the database refuses anything else).
-_CLOSE: Final = f"""
-UPDATE {TABLE}
-SET outcome = %s, code = %s, completed_at = %s, settle_at = %s,
-    server = coalesce(server, %s), target_id = coalesce(target_id, %s), target_dn = coalesce(target_dn, %s)
-WHERE id = %s AND outcome IN ('pending', 'unknown')
-"""  # noqa: S608 - our own name
+
+def _close_late(outcomes: list[tuple[list[Completion], datetime]]) -> bool:
+    """Close records whose outcomes the database could not take when they were known; False if it still cannot.
+
+    A settler would have to find them in the directory, where a later change may have covered them by then. Records that
+    somebody else has closed meanwhile are left alone.
+    """
+    try:
+        for completions, at in outcomes:
+            _close(completions, at)
+    except (OperationalError, InterfaceError):
+        return False
+    except DatabaseError:  # the database is there and does not take them: trying again would not help
+        _logger.exception("outcomes are left to the settler")
+    else:
+        _logger.info("outcomes written late", records=sum(len(completions) for completions, _ in outcomes))
+    finally:
+        connection.close()  # seldom needed, so not kept
+    return True
 
 
-def _closing(done: Completion) -> Sequence[Any]:
-    now = shared_clock.now()
-    completed_at, settle_at = (None, now + RETRY_UNKNOWN) if done.outcome == Outcome.UNKNOWN else (now, None)
-    target_id, target_dn = (done.target.id, done.target.distinguished_name) if done.target else (None, None)
-    return str(done.outcome), done.code, completed_at, settle_at, done.server, target_id, target_dn, done.record_id
+_late_outcomes: Final = BackgroundWriter("late-outcomes", _close_late, batch=1, retry=0.5)
 
 
 def _nobody(_: OperationRecord) -> UUID | None:

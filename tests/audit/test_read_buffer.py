@@ -5,32 +5,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
 
-from audit import log
+from audit import log, read_buffer
 from audit.models import OperationRecord
-from audit.read_buffer import Facts, ReadBuffer
+from audit.read_buffer import Facts, reads
+from core.background_writer import BackgroundWriter
 from tests.audit.calls import CALL
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def buffer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReadBuffer]:
+def buffer(monkeypatch: pytest.MonkeyPatch) -> Iterator[BackgroundWriter[Facts]]:
     """A buffer of the test's own, whose thread is idle and disconnected when the test's database is emptied."""
-    own = ReadBuffer()
-    monkeypatch.setattr(log, "reads", own)
-    write = own._write
 
-    def write_and_disconnect(batch: Sequence[Facts]) -> None:
-        write(batch)
+    def write_and_disconnect(batch: list[Facts]) -> bool:
+        is_written = read_buffer._write(batch)
         if threading.current_thread() is own._thread:
             connection.close()
+        return is_written
 
-    monkeypatch.setattr(own, "_write", write_and_disconnect)
+    own = BackgroundWriter("reads-of-test", write_and_disconnect, delay=0.5)
+    for module in (log, read_buffer):
+        monkeypatch.setattr(module, "reads", own)
     yield own
     own.flush()
 
@@ -42,10 +43,10 @@ def wait_until_recorded(count: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_read_is_recorded_within_a_second(buffer: ReadBuffer) -> None:
+def test_a_read_is_recorded_within_a_second(buffer: BackgroundWriter[Facts]) -> None:
     begun = time.monotonic()
     log.record_read(CALL, operation="users.read")
-    assert ReadBuffer.DELAY < 1
+    assert reads.delay < 1
     wait_until_recorded(1)
     assert time.monotonic() - begun > 0.1, "it was not written at once"
     record = OperationRecord.objects.get()
@@ -55,16 +56,15 @@ def test_a_read_is_recorded_within_a_second(buffer: ReadBuffer) -> None:
     wait_until_recorded(2)
 
 
-def test_a_full_batch_does_not_wait(buffer: ReadBuffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReadBuffer, "DELAY", 600)
-    for _ in range(ReadBuffer.BATCH):
+def test_a_full_batch_does_not_wait(buffer: BackgroundWriter[Facts]) -> None:
+    buffer.delay = 600
+    for _ in range(buffer.batch):
         log.record_read(CALL, operation="users.read")
-    wait_until_recorded(ReadBuffer.BATCH)
+    wait_until_recorded(buffer.batch)
 
 
-def test_reads_wait_for_a_database_that_is_away(buffer: ReadBuffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReadBuffer, "CAPACITY", 3)
-    monkeypatch.setattr(ReadBuffer, "DELAY", 600)
+def test_reads_wait_for_a_database_that_is_away(buffer: BackgroundWriter[Facts]) -> None:
+    buffer.capacity, buffer.delay = 3, 600
     with connection.schema_editor() as editor:
         editor.execute("ALTER TABLE audit_operationrecord RENAME TO audit_away", None)
     begun = time.monotonic()
@@ -74,15 +74,17 @@ def test_reads_wait_for_a_database_that_is_away(buffer: ReadBuffer, monkeypatch:
     assert not buffer.flush()
     with connection.schema_editor() as editor:
         editor.execute("ALTER TABLE audit_away RENAME TO audit_operationrecord", None)
+    assert buffer.refused == 2
     assert buffer.flush()
+    assert buffer.refused == 0, "it is told once"
     assert OperationRecord.objects.count() == 3
     log.record_read(CALL, operation="users.read")
     assert buffer.flush()
     assert OperationRecord.objects.count() == 4
 
 
-def test_one_bad_record_does_not_hold_up_the_others(buffer: ReadBuffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReadBuffer, "DELAY", 600)
+def test_one_bad_record_does_not_hold_up_the_others(buffer: BackgroundWriter[Facts]) -> None:
+    buffer.delay = 600
     log.record_read(CALL, operation="users.read")
     log.record_read(CALL, operation=None)
     log.record_read(CALL, operation="users.read")

@@ -21,9 +21,9 @@ MANY = 300
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of lines as they are written, with the name of the thread that did it."""
+    """The paths of lines as they are written."""
     lines: list[str] = []
-    monkeypatch.setattr(access_lines, "_write", lambda given: lines.extend(line["path"] for _, line in given))
+    monkeypatch.setattr(access_lines, "write_lines", lambda _, given: lines.extend(line["path"] for _, line in given))
     return lines
 
 
@@ -32,14 +32,14 @@ def served() -> Iterator[AccessLines]:
     lines = AccessLines()
     lines.start()
     yield lines
-    lines.flush()
+    lines.writer.flush()
 
 
 def test_they_are_written_in_their_order(served: AccessLines, written: list[str]) -> None:
     paths = [f"/{number}" for number in range(MANY)]
     for path in paths:
         served.add({"path": path})
-    served.flush()
+    served.writer.flush()
     assert written == paths
 
 
@@ -47,20 +47,18 @@ def test_a_thread_writes_them(served: AccessLines, monkeypatch: pytest.MonkeyPat
     by: list[str] = []
     has_come = threading.Event()
 
-    def note(_: Any) -> None:
+    def note(*_: Any) -> None:
         by.append(threading.current_thread().name)
         has_come.set()
 
-    monkeypatch.setattr(access_lines, "_write", note)
+    monkeypatch.setattr(access_lines, "write_lines", note)
     served.add({"path": "/"})
     assert has_come.wait(60)
     assert by == ["access-lines"]
 
 
-def test_a_full_queue_makes_requests_write_their_own(
-    served: AccessLines, written: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(AccessLines, "CAPACITY", 0)
+def test_a_full_queue_makes_requests_write_their_own(served: AccessLines, written: list[str]) -> None:
+    served.writer.capacity = 0
     served.add({"path": "/at-once"})
     assert written == ["/at-once"]
 
@@ -75,7 +73,7 @@ def test_what_the_level_leaves_out_is_not_kept(served: AccessLines, written: lis
     level.setLevel(logging.INFO)
     try:
         served.add({"path": "/health"}, is_unimportant=True)
-        served.flush()
+        served.writer.flush()
     finally:
         level.setLevel(logging.NOTSET)
     assert written == []
