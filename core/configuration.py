@@ -24,7 +24,10 @@ SECRET_VARIABLES = (
 
 VARIABLES = frozenset(
     (
-        *(f"GATEWAY_{name}" for name in ("CONFIG", "ENVIRONMENT", "DATA_DIR", "ALLOWED_HOSTS", "TRUSTED_ORIGINS")),
+        *(
+            f"GATEWAY_{name}"
+            for name in ("CONFIG", "ENVIRONMENT", "DATA_DIR", "METRICS_DIR", "ALLOWED_HOSTS", "TRUSTED_ORIGINS")
+        ),
         *(f"GATEWAY_{name}" for name in ("LOG_FORMAT", "LOG_LEVEL", "TEST_DATABASE", "SCREENSHOTS")),
         *(f"EMAIL_{name}" for name in ("HOST", "PORT", "HOST_USER", "USE_TLS", "USE_SSL", "TIMEOUT")),
         "DEFAULT_FROM_EMAIL",

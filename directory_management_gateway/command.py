@@ -7,7 +7,6 @@ a command by hand runs it with the settings of the services.
 import errno
 import os
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +33,26 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in others if path not in ("", str(ROOT)))])
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
-
     if sys.argv[1:3] == ["keys", "new"]:
         _make_keys(sys.argv[3:])
-        return
+    else:
+        _run()
 
-    _run()
+
+def _make_keys(arguments: list[str]) -> None:
+    """`gateway keys new`, without settings: these do not load before there are keys."""
+    from django.core.management import CommandError
+
+    from gateway.management.commands.new_keys import Command
+
+    command = Command()
+    # A wrong option ends it as it ends other commands.
+    command._called_from_command_line = True  # type: ignore[attr-defined]
+    given = command.create_parser("gateway", "keys new").parse_args(arguments)
+    try:
+        command.handle(**vars(given))
+    except CommandError as error:
+        sys.exit(f"gateway: {error}")
 
 
 def _run() -> None:
@@ -72,20 +85,6 @@ def _why_so() -> str:
         return ""
     has_room = disk.f_bavail * disk.f_frsize > _LITTLE and (disk.f_favail or not disk.f_files)
     return "" if has_room else f" (no space is left on the disk of {folder})"
-
-
-def _make_keys(arguments: list[str]) -> None:
-    """`gateway keys new`, without settings: these do not load before there are keys."""
-    from gateway.management import new_keys
-
-    parser = ArgumentParser(prog="gateway keys new", description=new_keys.HELP)
-    new_keys.add_arguments(parser)
-    given = parser.parse_args(arguments)
-    try:
-        lines = new_keys.make(kind=given.kind, directory=given.directory)
-    except new_keys.CannotWrite as error:
-        sys.exit(f"gateway: {error}")
-    sys.stdout.write("\n".join([*lines, ""]))
 
 
 def _take_env_files(arguments: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import structlog
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import apps as admin
+from oauth2_provider.apps import DOTConfig
 
 from core.database import sessions, shared_clock
 from core.redis.urls import redis_warning
@@ -18,6 +19,13 @@ class BackOfficeConfig(admin.AdminConfig):
 
     default = False
     default_site = "gateway.back_office.BackOffice"
+
+
+class OAuthToolkitConfig(DOTConfig):
+    """The OAuth toolkit without its commands, which would change agents and their clients without a record."""
+
+    path = "/nonexistent"
+    """Where Django looks for its commands and templates."""
 
 
 class GatewayConfig(AppConfig):

@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from core.configuration import BadConfiguration, load_configuration
@@ -30,20 +31,27 @@ ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
 _data_dir = BASE_DIR / "var" if (BASE_DIR / "manage.py").exists() else "/var/lib/gateway"
 DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR") or _data_dir)
 
+# Processes count in files that they write with every request: in memory, where no full disk can end them.
+_in_memory = f"/dev/shm/gateway-{os.getuid()}-{sha256(bytes(DATA_DIR.absolute())).hexdigest()[:12]}"  # noqa: S108 - only this account's is taken
+_of_trials = str(DATA_DIR / "metrics") if ENVIRONMENT == "Development" else ""
+METRICS_DIR = Path(os.environ.get("GATEWAY_METRICS_DIR") or _of_trials or _in_memory)
+
 try:
     if ENVIRONMENT not in ("Development", "Production"):
         raise BadConfiguration(f"GATEWAY_ENVIRONMENT: must be Development or Production, not {ENVIRONMENT!r}")
     DEVELOPMENT = ENVIRONMENT == "Development"
     CONFIGURATION = load_configuration()
     _environment = with_secrets_from_files(os.environ)
-    require_writable_directory(DATA_DIR)
+    require_writable_directory(DATA_DIR, "GATEWAY_DATA_DIR")
+    require_writable_directory(METRICS_DIR, "GATEWAY_METRICS_DIR")
+    require_private_directory(METRICS_DIR, "GATEWAY_METRICS_DIR")
     _database_url = _environment.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3"
     DATABASES = {"default": database_from(_database_url, _environment.get("DATABASE_PASSWORD", ""))}
     _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
     _is_new = False
     if _single:
         # Whoever reads these is as good as an administrator. With PostgreSQL no secret lies on this machine's disk.
-        require_private_directory(DATA_DIR)
+        require_private_directory(DATA_DIR, "GATEWAY_DATA_DIR")
         _database = Path(DATABASES["default"]["NAME"])
         make_directory(_database.parent, "DATABASE_URL")
         for _file in (*database_files(_database), *(DATA_DIR / name for name in FILES)):
@@ -81,7 +89,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_htmx",
-    "oauth2_provider",
+    "gateway.apps.OAuthToolkitConfig",
     "audit",
     "directory",
     "keys",
@@ -230,7 +238,7 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
-# The sign-in of agents (`keys.agents`). The toolkit's own views, admin and commands are not offered.
+# The sign-in of agents (`keys.agents`).
 OAUTH2_PROVIDER_APPLICATION_MODEL = "keys.AgentClient"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "keys.AgentAccessToken"  # noqa: S105 - a model's name
 OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "keys.AgentRefreshToken"  # noqa: S105 - a model's name

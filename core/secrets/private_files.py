@@ -28,14 +28,14 @@ def make_directory(directory: Path, setting: str) -> None:
         raise BadConfiguration(f"{setting}: {directory} cannot be made: {error.strerror}") from None
 
 
-def require_writable_directory(directory: Path) -> None:
+def require_writable_directory(directory: Path, setting: str) -> None:
     """Make the directory if it is not there, for this account to put files into; raises BadConfiguration."""
-    make_directory(directory, "GATEWAY_DATA_DIR")
+    make_directory(directory, setting)
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise BadConfiguration(f"GATEWAY_DATA_DIR: this account may not write to {directory}")
+        raise BadConfiguration(f"{setting}: this account may not write to {directory}")
 
 
-def require_private_directory(directory: Path) -> None:
+def require_private_directory(directory: Path, setting: str) -> None:
     """Nobody else may put files into the directory, which is there; raises BadConfiguration.
 
     One that others may look into stays so: the files in it are private each. A shared one (/tmp) is never changed.
@@ -45,7 +45,7 @@ def require_private_directory(directory: Path) -> None:
         return
     if mode & stat.S_ISVTX or not _change_mode(directory, mode & ~_WRITABLE_BY_OTHERS):
         raise BadConfiguration(
-            f"GATEWAY_DATA_DIR: other accounts may write to {directory} (mode {stat.S_IMODE(mode):o}); "
+            f"{setting}: other accounts may write to {directory} (mode {stat.S_IMODE(mode):o}); "
             "name a directory of the gateway's own, of mode 700"
         )
 

@@ -32,9 +32,6 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from gateway.monitoring.gauges import Gauges
-from gateway.monitoring.reserved_files import use_reserved_files
-
-use_reserved_files()
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 """Of the answer. From here, so that nobody else imports prometheus_client before its environment is set."""

@@ -1,9 +1,11 @@
 """The files in which each process counts, and which processes belong together: those of one server or one worker.
 
+They lie in memory (`GATEWAY_METRICS_DIR`): a process that writes to a mapped file is ended where the disk is full.
+
 A folder is named for the process that started the others, and for the namespace in which its number counts: containers
-may share the data folder, and in each of them the first process has the number 1. Whoever counts in a folder holds a
-lock on it (flock(2)), which ends with the process however it ends and is seen by other containers too. Process numbers
-are given out again, so folders that nobody holds are removed: old files would be taken for those of a new process.
+may share the place, and in each of them the first process has the number 1. Whoever counts in a folder holds a lock on
+it (flock(2)), which ends with the process however it ends and is seen by other containers too. Process numbers are
+given out again, so folders that nobody holds are removed: old files would be taken for those of a new process.
 """
 
 import fcntl
@@ -18,8 +20,7 @@ from django.conf import settings
 
 _OF_WEB, _OF_WORKER = "web", "worker"
 _NAMESPACE: Final = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
-_chosen = False
-_is_held_here = False
+_is_chosen = False
 
 
 def use_for_web() -> None:
@@ -38,7 +39,7 @@ def use_for_worker() -> None:
 
 def is_chosen() -> bool:
     """Whether this process, or the one that it was forked from, has chosen."""
-    return _chosen
+    return _is_chosen
 
 
 def of_this_process() -> Path:
@@ -47,8 +48,8 @@ def of_this_process() -> Path:
 
 
 def of_workers() -> list[Path]:
-    """The folders of the workers with the same data folder."""
-    return [folder for folder in _root().glob(f"{_OF_WORKER}-*") if _is_held(folder)]
+    """The folders of the workers that count in the same place."""
+    return [folder for folder in settings.METRICS_DIR.glob(f"{_OF_WORKER}-*") if _is_held(folder)]
 
 
 def has_numbers_of_here(folder: Path) -> bool:
@@ -56,31 +57,17 @@ def has_numbers_of_here(folder: Path) -> bool:
     return folder.name.split("-")[1] == _NAMESPACE
 
 
-def hold() -> None:
-    """Make the folder of this process and hold it, if it is not yet; raises OSError, as while the disk is full."""
-    global _is_held_here  # noqa: PLW0603 - and by the processes forked from this one
-    if not _is_held_here:
-        _hold(of_this_process())
-        _is_held_here = True
-
-
 def _use(kind: str, process: int) -> None:
-    with suppress(OSError):  # there is none yet
-        for other in _root().iterdir():
-            with _taken(other) as is_nobodys:
-                if is_nobodys:
-                    shutil.rmtree(other, ignore_errors=True)
-    mine = _root() / f"{kind}-{_NAMESPACE}-{process}"
+    root: Path = settings.METRICS_DIR
+    for other in root.iterdir():
+        with _taken(other) as is_nobodys:
+            if is_nobodys:
+                shutil.rmtree(other, ignore_errors=True)
+    mine = root / f"{kind}-{_NAMESPACE}-{process}"
+    _hold(mine)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(mine)  # read when prometheus_client is imported
-    global _chosen, _is_held_here
-    _chosen, _is_held_here = True, False
-    with suppress(OSError):  # until it can be made, counts are kept in memory (`reserved_files`)
-        hold()
-
-
-def _root() -> Path:
-    root: Path = settings.DATA_DIR / "metrics"
-    return root
+    global _is_chosen  # noqa: PLW0603 - and for the processes forked from this one
+    _is_chosen = True
 
 
 def _hold(folder: Path) -> None:

@@ -11,13 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from audit import security
 from core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
-from core.database.prepared import PreparedQuery
 from core.errors import AmbiguousCredential, Forbidden
 from core.shapes import parse_guid
 from keys.agents import scopes
@@ -79,16 +77,6 @@ _COLUMNS = (
 _NAMES = tuple(GrantFacts.__dataclass_fields__)
 
 
-def _token_rows() -> QuerySet[Any, tuple[Any, ...]]:
-    of_grant = (f"grant__{column}" for column in _COLUMNS)
-    tokens = AgentAccessToken.objects.order_by().filter(token_checksum="")
-    rows: QuerySet[Any, tuple[Any, ...]] = tokens.values_list("expires", "resource", "scope", *of_grant)
-    return rows
-
-
-_by_checksum = PreparedQuery(_token_rows)
-
-
 def identify_agent(request: HttpRequest) -> Call:
     """The call of an agent: a bearer token of its own sign-in alone.
 
@@ -106,10 +94,12 @@ def identify_agent(request: HttpRequest) -> Call:
     if scheme.lower() != "bearer" or not 0 < len(value) <= MAX_TOKEN:
         raise _refusal(request, "no bearer token at the agent endpoint")
     checksum = hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()
-    rows = _by_checksum.rows(checksum)
-    if not rows:
+    of_grant = (f"grant__{column}" for column in _COLUMNS)
+    tokens = AgentAccessToken.objects.order_by().filter(token_checksum=checksum)
+    found = tokens.values_list("expires", "resource", "scope", *of_grant).first()
+    if found is None:
         raise _refusal(request, "unknown agent token")
-    expires, resource, scope, *columns = rows[0]
+    expires, resource, scope, *columns = found
     grant = GrantFacts(**dict(zip(_NAMES, columns, strict=True)))
     reason = "agent token expired" if expires <= timezone.now() else None
     if resource != [audience_of(request)]:

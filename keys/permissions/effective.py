@@ -24,7 +24,6 @@ from core.call import (
     SupervisionLevel,
     Surface,
 )
-from core.database.prepared import PreparedQuery
 from core.errors import ClientIdRequired, Forbidden, GatewayError
 from core.shapes import parse_guid
 from directory.models import DirectoryConnection
@@ -85,20 +84,13 @@ _COLUMNS = (
 )
 
 
-_NOBODY = 0
-"""Stands for a person in a query that is prepared; the real one is given with each execution."""
-
-
 def _key_rows() -> QuerySet[ApiKey, tuple[Any, ...]]:
     return ApiKey.objects.order_by().values_list(*_COLUMNS)
 
 
-_by_lookup_id = PreparedQuery(lambda: _key_rows().filter(Q(lookup_id="") | Q(previous_lookup_id="")))
-
-
 def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
     """The key whose present or previous value has this look-up id, with all that decides about it, in three queries."""
-    return _facts_of(_by_lookup_id.rows(lookup_id, lookup_id))
+    return _facts_of(list(_key_rows().filter(Q(lookup_id=lookup_id) | Q(previous_lookup_id=lookup_id))))
 
 
 def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
@@ -149,8 +141,15 @@ def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_s
     """A role's permissions that a person holds too, in one query. Nobody inactive holds any."""
     if not is_active:
         return frozenset()
-    rows = _of_role.rows(role_id) if is_superuser else _of_role_and_owner.rows(role_id, owner_id, owner_id)
-    return frozenset(f"{app}.{codename}" for app, codename in rows) & GRANTABLE
+    granted = Role.permissions.through.objects.filter(role_id=role_id)
+    rows = granted if is_superuser else granted.filter(_held_by(owner_id, "permission_id"))
+    return (
+        frozenset(
+            f"{app}.{codename}"
+            for app, codename in rows.values_list("permission__content_type__app_label", "permission__codename")
+        )
+        & GRANTABLE
+    )
 
 
 def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> EffectiveAccess:
@@ -168,7 +167,8 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
     """
     if not is_active:
         return frozenset()
-    rows = _of_superusers.rows() if is_superuser else _of_person.rows(person_id, person_id)
+    held = Permission.objects.order_by().filter(Q() if is_superuser else _held_by(person_id, "pk"))
+    rows = held.values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{codename}" for app, codename in rows if app in APPS)
 
 
@@ -214,21 +214,6 @@ def _held_by(person_id: int, column: str) -> Q:
     return Q(**{f"{column}__in": direct.values("permission_id")}) | Q(
         **{f"{column}__in": by_group.values("permission_id")}
     )
-
-
-def _role_rows() -> QuerySet[Any, tuple[Any, ...]]:
-    through = Role.permissions.through.objects.filter(role_id=UUID(int=0))
-    return through.values_list("permission__content_type__app_label", "permission__codename")
-
-
-def _permission_rows() -> QuerySet[Any, tuple[Any, ...]]:
-    return Permission.objects.order_by().values_list("content_type__app_label", "codename")
-
-
-_of_superusers = PreparedQuery(_permission_rows)
-_of_person = PreparedQuery(lambda: _permission_rows().filter(_held_by(_NOBODY, "pk")))
-_of_role = PreparedQuery(_role_rows)
-_of_role_and_owner = PreparedQuery(lambda: _role_rows().filter(_held_by(_NOBODY, "permission_id")))
 
 
 def choose_link(links: Sequence[LinkFacts], client_id: str | None) -> tuple[DirectoryRef | None, GatewayError | None]:

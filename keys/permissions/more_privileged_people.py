@@ -13,7 +13,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from active_directory import Delete, Modify, Rename, Write
 from core.call import Call
-from core.database.prepared import PreparedQuery
 from directory.lookup.access import client_of, is_within_any
 from directory.shapes.proposal import Proposal
 from keys.models import Person
@@ -22,9 +21,6 @@ from keys.permissions.more_privileging_groups import MorePrivilegingGroups, is_s
 from keys.permissions.scoping import is_within, scopes_of_people
 
 _POLICY_LINKS = frozenset({"gplink", "gpoptions"})
-_NOBODY = UUID(int=0)
-
-_of_account = PreparedQuery(lambda: Person.objects.order_by().filter(object_guid=_NOBODY).values_list("pk"))
 
 
 def why_protected(call: Call, proposal: Proposal) -> str | None:
@@ -110,7 +106,7 @@ def _may_be_people(accounts: Collection[UUID]) -> bool:
     if len(accounts) != 1:
         return bool(accounts)
     (account,) = accounts
-    return bool(_of_account.rows(account))
+    return Person.objects.filter(object_guid=account).exists()
 
 
 def _reaches_below(write: Write | None) -> bool:

@@ -13,7 +13,6 @@ from django.contrib.auth.models import Group, Permission
 
 from active_directory import And, Client, Entry, Equals, InChain, Or, Scope
 from core.call import Call, CredentialKind
-from core.database.prepared import PreparedQuery
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
 from directory.lookup.access import client_of, is_within_any
 from keys.models import Person
@@ -21,8 +20,6 @@ from keys.models.assignable import APPS
 from keys.models.groups import DirectoryGroup, GroupScopes
 
 _AS_THEMSELVES = (CredentialKind.SESSION, CredentialKind.PLATFORM_TOKEN)
-
-_mapped = PreparedQuery(lambda: DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))
 
 
 def is_superuser(call: Call) -> bool:
@@ -50,7 +47,7 @@ class MorePrivilegingGroups:
         A group of permissions that confines its members counts whatever it gives: without it they may do more. For
         somebody confined every group does that gives anything.
         """
-        mapped = _mapped.rows()
+        mapped = list(DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))
         if not mapped or is_superuser(call):
             return cls(call, frozenset())
         permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from core.call import Scopes
-from core.database.prepared import PreparedQuery
 from directory.lookup.access import bases_inside_all
 from keys.models import Person
 from keys.models.assignable import GRANTABLE
 from keys.models.groups import GroupScopes
-
-_NOBODY = 0
 
 ScopesAsKept = list[dict[str, str]]
 """What a role, a person or a group keeps of its scopes; the names in it are only for people."""
@@ -38,11 +35,6 @@ def scopes_of(*kept: ScopesAsKept) -> Scopes:
     return tuple(tuple(UUID(scope["guid"]) for scope in scopes) for scopes in kept if scopes)
 
 
-_of_groups = PreparedQuery(
-    lambda: GroupScopes.objects.order_by("group_id").filter(group__user=_NOBODY).values_list("scopes")
-)
-
-
 def kept_of_person(person: Person) -> list[ScopesAsKept]:
     """What confines a person, as it is kept: their own scopes and those of each group that has some."""
     if person.is_superuser:
@@ -53,7 +45,10 @@ def kept_of_person(person: Person) -> list[ScopesAsKept]:
 
 def scopes_of_person(person_id: int, *, own: ScopesAsKept, is_superuser: bool) -> Scopes:
     """What one person is confined to, in one query."""
-    return () if is_superuser else scopes_of(own, *(scopes for (scopes,) in _of_groups.rows(person_id)))
+    if is_superuser:
+        return ()
+    of_groups = GroupScopes.objects.order_by("group_id").filter(group__user=person_id)
+    return scopes_of(own, *of_groups.values_list("scopes", flat=True))
 
 
 def scopes_of_people(people: Iterable[Person]) -> dict[int, Scopes]:

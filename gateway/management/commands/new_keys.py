@@ -1,24 +1,49 @@
-"""`gateway keys new`: keys of good length from the system's generator."""
+"""`gateway keys new`: keys of good length from the system's generator. Works without settings, which need the keys."""
 
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from gateway.management import new_keys
+from core.secrets.keyring import new_encryption_key, new_log_key, new_secret_key
+
+_MAKERS: Final = {"secret": new_secret_key, "encryption": new_encryption_key, "log": new_log_key}
+_FILES: Final = {"secret": "secret-key", "encryption": "encryption-keys", "log": "log-keys"}
 
 
 class Command(BaseCommand):
-    """The command `gateway` answers it without settings; here it is for `manage.py`, and for the list of commands."""
+    """Prints one key, or writes all into files of mode 600."""
 
-    help = new_keys.HELP
+    help = "Print a new key for GATEWAY_SECRET_KEY, GATEWAY_ENCRYPTION_KEYS or GATEWAY_LOG_KEYS, or write all three."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        new_keys.add_arguments(parser)
+        wanted = parser.add_mutually_exclusive_group(required=True)
+        wanted.add_argument("kind", nargs="?", choices=_MAKERS, help="which key to print")
+        wanted.add_argument(
+            "--directory", type=Path, help=f"write {', '.join(_FILES.values())} there, for the `*_FILE` variables"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if (kind := options["kind"]) is not None:
+            self.stdout.write(_MAKERS[kind]())
+            return
         try:
-            lines = new_keys.make(kind=options["kind"], directory=options["directory"])
-        except new_keys.CannotWrite as error:
-            raise CommandError(str(error)) from None
-        self.stdout.write("\n".join(lines))
+            for file in _write_all(options["directory"]):
+                self.stdout.write(str(file))
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}") from None
+
+
+def _write_all(directory: Path) -> list[Path]:
+    """The files that were written. None is written over: what its key encrypted and sealed would be lost."""
+    makers = {directory / name: _MAKERS[kind] for kind, name in _FILES.items()}
+    for file in makers:
+        if file.exists():
+            raise CommandError(f"{file} is there already; nothing was written")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for file, make in makers.items():
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            opened.write(f"{make()}\n")
+    return list(makers)

@@ -70,13 +70,13 @@ def test_what_cannot_be_closed_stops_the_start(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(BadConfiguration, match=re.escape(str(file))):
         require_private(file)
     with pytest.raises(BadConfiguration, match="GATEWAY_DATA_DIR"):
-        require_private_directory(tmp_path)
+        require_private_directory(tmp_path, "GATEWAY_DATA_DIR")
 
 
 def test_a_directory_that_is_shared_is_left_as_it_is(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     with pytest.raises(BadConfiguration, match="GATEWAY_DATA_DIR"):
-        require_private_directory(tmp_path)
+        require_private_directory(tmp_path, "GATEWAY_DATA_DIR")
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
 
 

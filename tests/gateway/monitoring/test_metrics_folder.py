@@ -1,4 +1,4 @@
-"""Which folders of measurements are whose, where containers share the data folder."""
+"""Which folders of measurements are whose, where containers share their place."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _WORKER = """
 import json, sys
 from pathlib import Path
 from django.conf import settings
-settings.configure(DATA_DIR=Path(sys.argv[1]))
+settings.configure(METRICS_DIR=Path(sys.argv[1]))
 from gateway.monitoring import metrics_folder
 metrics_folder.use_for_worker()
 workers = {folder.name: metrics_folder.has_numbers_of_here(folder) for folder in metrics_folder.of_workers()}
@@ -39,7 +39,7 @@ def worker(data: Path, *prefix: str) -> Iterator[tuple[str, dict[str, bool]]]:
         yield name, workers
 
 
-def test_containers_with_one_data_folder(tmp_path: Path) -> None:
+def test_containers_that_count_in_one_place(tmp_path: Path) -> None:
     """The first process of each has the same number: their counts are apart, and nobody removes another's."""
     if subprocess.run([*_NAMESPACE, "true"], check=False, capture_output=True).returncode != 0:
         pytest.skip("no namespaces here")
@@ -51,4 +51,4 @@ def test_containers_with_one_data_folder(tmp_path: Path) -> None:
             assert told == {one: False, two: True}
         with worker(tmp_path) as (three, told):  # two has ended
             assert told == {one: False, three: True}
-            assert {folder.name for folder in (tmp_path / "metrics").iterdir()} == {one, three}
+            assert {folder.name for folder in tmp_path.iterdir()} == {one, three}
