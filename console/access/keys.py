@@ -44,11 +44,17 @@ def keys(page: PageContext) -> HttpResponseBase:
 
 
 def all_of(page: PageContext, operation: str, **query: str) -> list[dict[str, Any]]:
-    """What there is to choose from, as far as the person may see it."""
+    """Everything that there is to choose from, as far as the person may see it."""
     if not page.may(operation):
         return []
-    found: list[dict[str, Any]] = page.perform(operation, query={"pageSize": "500", **query})["items"]
-    return found
+    found: list[dict[str, Any]] = []
+    query = {"pageSize": "1000", **query}
+    while True:
+        part = page.perform(operation, query=query)
+        found += part["items"]
+        if part["nextCursor"] is None:
+            return found
+        query["cursor"] = part["nextCursor"]
 
 
 @console_page(get="api-keys.read")

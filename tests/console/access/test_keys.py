@@ -58,6 +58,14 @@ def test_the_list_says_how_each_key_stands(console: Console) -> None:
     assert console.get("/console/keys/?state=lost").status == 400
 
 
+def test_every_role_can_be_chosen(console: Console) -> None:
+    """However many there are: a page of an operation has a thousand at most."""
+    Role.objects.bulk_create(Role(name=f"role {number:04}") for number in range(1001))
+    page = text_of(console.get("/console/keys/"))
+    assert "role 0000" in page
+    assert "role 1000" in page
+
+
 def test_the_list_goes_on(console: Console) -> None:
     for _ in range(51):
         make_integration(None, owner=console.person)
