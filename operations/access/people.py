@@ -127,7 +127,7 @@ class GroupScopesRecord(ScopesRecord):
 class PersonScopesRecord(ScopesRecord):
     """`groups` are those that confine the person besides: whatever they touch has to be inside one item of each list.
 
-    A superuser is confined to nothing.
+    Scopes do not restrict a superuser.
     """
 
     groups: list[GroupScopesRecord]
