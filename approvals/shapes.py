@@ -9,8 +9,7 @@ from approvals.models import ChangeRequest, Status
 from audit.redact import HeldChangeJson, ReferenceJson, redacted
 from core.call import Call
 from core.operation import Risk
-from core.problem_shapes import KEPT_PROBLEM
-from core.shapes import Id, Moment, documented_as, render_timestamp
+from core.shapes import KEPT_PROBLEM, Id, Moment, documented_as, render_timestamp
 from directory.lookup.visibility import may_see_values
 from directory.shapes.proposal import AttributeChange
 from directory.shapes.wording.change_words import ChangeFacts, change_facts

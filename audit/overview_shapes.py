@@ -1,12 +1,9 @@
 """How it is answered how much the operations log holds and how far it is sealed. Its records are in `shapes`."""
 
-from collections.abc import Iterable
-
 from typing_extensions import TypedDict
 
 from audit.chain.head_export import Head
-from audit.models import LogVerification, Outcome
-from audit.statistics import Day, Usage
+from audit.models import LogVerification
 from core.shapes import Moment, render_timestamp
 
 
@@ -67,28 +64,6 @@ class VerificationBegunJson(TypedDict):
     """`began` is false where a verification is under way already."""
 
     began: bool
-
-
-def day_as_json(day: Day) -> DayJson:
-    return {
-        "day": day.day.isoformat(),
-        "succeeded": day.by_outcome[Outcome.SUCCEEDED],
-        "failed": day.by_outcome[Outcome.FAILED],
-        "queued": day.by_outcome[Outcome.QUEUED],
-        "pending": day.by_outcome[Outcome.PENDING],
-        "unknown": day.by_outcome[Outcome.UNKNOWN],
-    }
-
-
-def usage_as_json(usage: Iterable[Usage], *, key_name: str | None = None) -> UsageJson:
-    """What some keys did together."""
-    some = list(usage)
-    return {
-        "keyName": key_name,
-        "operations": sum(item.operations for item in some),
-        "failed": sum(item.failed for item in some),
-        "forbidden": sum(item.forbidden for item in some),
-    }
 
 
 def verification_as_json(verification: LogVerification | None) -> VerificationJson | None:

@@ -1,6 +1,7 @@
 """Input shapes: strict pydantic models for bodies and queries, and how their errors become problem details.
 
-Output shapes are TypedDicts (no cost at run time); both kinds describe themselves in OpenAPI.
+Output shapes are TypedDicts (no cost at run time), those of problem details (RFC 9457) among them; both kinds describe
+themselves in OpenAPI.
 """
 
 import re
@@ -14,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetJsonSchemaHandler,
     GetPydanticSchema,
     PlainSerializer,
@@ -23,6 +25,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+from typing_extensions import NotRequired, TypedDict
 
 from core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
 
@@ -103,6 +106,40 @@ Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"}
 def documented_as(shape: Any) -> GetPydanticSchema:
     """How a member of an answer is documented whose Python type says less: a word of an enumeration, a stored shape."""
     return GetPydanticSchema(lambda _, handler: handler(shape))
+
+
+class ProblemField(TypedDict):
+    """What is wrong with one member of the body (`pointer`) or one parameter or header (`parameter`)."""
+
+    pointer: NotRequired[Annotated[str, Field(description="A JSON pointer such as `#/replace/mail`.")]]
+    parameter: NotRequired[str]
+    code: str
+    detail: str
+
+
+class KeptProblem(TypedDict):
+    """Why something failed that no response tells of by itself: a problem without `instance` and `requestId`.
+
+    Some codes add members.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, Field(description="Stable, for programs: `AD.Object.NotFound`.")]
+    errors: NotRequired[list[ProblemField]]
+
+
+class Problem(KeptProblem):
+    """RFC 9457 problem details. Some codes add members, such as `maxBodyBytes`."""
+
+    instance: str
+    requestId: str
+
+
+KEPT_PROBLEM = documented_as(KeptProblem)
+"""Documents a problem that is kept as JSON."""
 
 
 Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]

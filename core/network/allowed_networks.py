@@ -1,8 +1,9 @@
 """Allowed addresses: single addresses and CIDR blocks, IPv4 and IPv6, in one normal form."""
 
 from collections.abc import Iterable
-from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from core.network.ip_addresses import KnownAddresses, parse_address
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
 
@@ -28,13 +29,7 @@ def normalise_networks(texts: Iterable[str]) -> list[str]:
 
 def is_allowed(address: str, allowed: Iterable[str]) -> bool:
     """Whether an address is one of, or lies in one of, the allowed. What is no address is in none."""
-    try:
-        host = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if host.version == 6 and host.ipv4_mapped is not None:
-        host = host.ipv4_mapped
-    return any(host in _network(text) for text in allowed)
+    return parse_address(address) in KnownAddresses(allowed)
 
 
 def _unmapped(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
@@ -43,8 +38,3 @@ def _unmapped(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
         low_bits = int(network.network_address) & 0xFFFFFFFF
         return IPv4Network((low_bits, network.prefixlen - 96))
     return network
-
-
-@lru_cache(maxsize=4096)
-def _network(text: str) -> IPv4Network | IPv6Network:
-    return ip_network(text)

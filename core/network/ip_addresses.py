@@ -27,4 +27,4 @@ class KnownAddresses:
         self._networks = tuple(ip_network(network) for network in networks)
 
     def __contains__(self, address: object) -> bool:
-        return any(address in network for network in self._networks)
+        return address is not None and any(address in network for network in self._networks)

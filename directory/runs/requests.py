@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 from core.call import Call
 from core.database import shared_clock
 from core.errors import ServiceUnavailable
-from core.problem_shapes import KEPT_PROBLEM
 from core.redis.broker import BrokerUnavailable, send_task
-from core.shapes import Id
+from core.shapes import KEPT_PROBLEM, Id
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
 from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal

@@ -12,7 +12,7 @@ from audit.redact import ChangeJson
 from core.call import Call
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation, Risk
-from core.problem_shapes import Problem
+from core.shapes import Problem
 from core.shapes import Id, load_query
 from gateway import pipeline
 from gateway.pipeline.batch_shapes import load_batch

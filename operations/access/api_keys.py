@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from audit import statistics
 from audit.models import OperationRecord
-from audit.overview_shapes import DayJson, day_as_json
+from audit.overview_shapes import DayJson
 from core.call import Call, Surface
 from core.database import own_rows
 from core.errors import Conflict, Forbidden, NotFound, invalid_member
@@ -277,7 +277,7 @@ class KeyUsageRecord(TypedDict):
 def read_key_usage(call: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:  # noqa: ARG001 - every operation takes its call
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
     records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
-    return {"days": [day_as_json(day) for day in statistics.count_by_day(records, query.days)]}
+    return {"days": statistics.count_by_day(records, query.days)}
 
 
 _MOST_DUE = 20

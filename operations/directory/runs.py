@@ -15,8 +15,7 @@ from core.call import Call, Surface
 from core.errors import NotFound
 from core.operation import SIGNED_IN, Target, operation
 from core.paging import Page, PageQuery, page_of
-from core.problem_shapes import KEPT_PROBLEM
-from core.shapes import Guid, Id
+from core.shapes import KEPT_PROBLEM, Guid, Id
 from directory.lookup.access import client_of, find_object, named_inside_scopes
 from directory.models.runs import AccountStatus, Run, RunState
 from directory.runs import requests as runs

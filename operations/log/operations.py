@@ -18,8 +18,6 @@ from audit.overview_shapes import (
     ChainJson,
     LogStatisticsJson,
     VerificationBegunJson,
-    day_as_json,
-    usage_as_json,
     verification_as_json,
 )
 from audit.reverts import BEGINNING, reverted_by
@@ -253,15 +251,14 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
     records = visible_records(call)
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__gt=timezone.now()).values("pk")
     is_over = Q(outcome=Outcome.QUEUED, change_request_id__isnull=False) & ~Q(change_request_id__in=waiting)
-    days = statistics.count_changes(records.exclude(is_over), query.days)
     usage = statistics.count_usage(records, query.days)
-    keys = [item for item in usage if item.key_name]
+    keys = [item for item in usage if item["keyName"]]
     return {
         "since": render_timestamp(statistics.first_day(query.days)) or "",
-        "days": [day_as_json(day) for day in days],
-        "keys": [usage_as_json([item], key_name=item.key_name) for item in keys[:KEYS_SHOWN]],
-        "otherKeys": usage_as_json(keys[KEYS_SHOWN:]),
-        "persons": usage_as_json([item for item in usage if not item.key_name]),
+        "days": statistics.count_changes(records.exclude(is_over), query.days),
+        "keys": keys[:KEYS_SHOWN],
+        "otherKeys": statistics.added_up(keys[KEYS_SHOWN:]),
+        "persons": statistics.added_up(item for item in usage if not item["keyName"]),
     }
 
 

@@ -10,7 +10,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
 
-from core.problem_shapes import Problem
+from core.shapes import Problem
 from gateway.surfaces.openapi.responses import ALWAYS, HEADERS, PROBLEMS
 
 _SCHEMA = "#/components/schemas/{model}"

@@ -12,8 +12,7 @@ from approvals.review.decisions import find_request, find_requests
 from audit.redact import ChangeJson
 from core.call import Call, Surface
 from core.operation import SIGNED_IN, RateCategory, operation
-from core.problem_shapes import KEPT_PROBLEM
-from core.shapes import Id
+from core.shapes import KEPT_PROBLEM, Id
 from directory.lookup.prefetch import Prefetches
 from directory.lookup.visibility import may_see_values, requested_changes_seen_by
 from gateway import pipeline

@@ -19,8 +19,7 @@ from audit.model_changes.recording import recorded
 from core.call import Call
 from core.errors import GatewayError
 from core.operation import SIGNED_IN, Effect, operation
-from core.problem_shapes import KEPT_PROBLEM
-from core.shapes import COMMA_SEPARATED, Body, Guid, Id, Query, documented_as
+from core.shapes import COMMA_SEPARATED, KEPT_PROBLEM, Body, Guid, Id, Query, documented_as
 from directory.shapes.wording.change_words import change_facts
 from keys.sign_in.confirmation import ConfirmedBody, is_needed, require_confirmation
 from operations.approvals.change_requests.requests import (
