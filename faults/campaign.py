@@ -152,9 +152,7 @@ class _Campaign:
         if len(servers.domains) > 1:
             self._findings["objects on which the domain controllers differ"] = list(self._differences())
         for target in sorted({kind.target for kind in self._kinds}, reverse=True):
-            self._findings[target] = [
-                each.complaint for each in struck if each.complaint and each.target == target
-            ]
+            self._findings[target] = [each.complaint for each in struck if each.complaint and each.target == target]
         self._findings["processes that ended by themselves"] = servers.ended_alone()
         self._findings["operations log found tampered with"] = list(self._tampering())
         by_server = self._scene.database.changes_by_server()

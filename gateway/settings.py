@@ -69,7 +69,7 @@ try:
         _environment.get("REDIS_SENTINEL_PASSWORD", ""),
     )
     ALLOWED_HOSTS = hosts_from(_environment, development=DEVELOPMENT)
-    _mail = mail_from(_environment, development=DEVELOPMENT)
+    vars().update(mail_from(_environment, development=DEVELOPMENT))  # EMAIL_… and DEFAULT_FROM_EMAIL
     require_usable(_environment)
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
@@ -216,16 +216,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_USE_SSL = broker_tls_from(REDIS_URL)
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-
-EMAIL_BACKEND = _mail["EMAIL_BACKEND"]
-EMAIL_HOST = _mail["EMAIL_HOST"]
-EMAIL_PORT = _mail["EMAIL_PORT"]
-EMAIL_HOST_USER = _mail["EMAIL_HOST_USER"]
-EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_PASSWORD"]
-EMAIL_USE_TLS = _mail["EMAIL_USE_TLS"]
-EMAIL_USE_SSL = _mail["EMAIL_USE_SSL"]
-EMAIL_TIMEOUT = _mail["EMAIL_TIMEOUT"]
-DEFAULT_FROM_EMAIL = _mail["DEFAULT_FROM_EMAIL"]
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],  # each surface has its own: `keys.authentication`

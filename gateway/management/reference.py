@@ -3,15 +3,13 @@
 A page holds each of its tables between two comments; the text around them is written by hand.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from audit.webhooks.catalogue import events
 from core.configuration import Configuration, RateLimit
@@ -30,8 +28,8 @@ def settings_table() -> str:
         + _table(
             ("Key", "Default", "Meaning"),
             (
-                (f"`{section}:{key}`", _default(field), field.description or "")
-                for key, field in _fields(getattr(Configuration(), section))
+                (f"`{section}:{key}`", _shown(field.default), field.description or "")
+                for key, field in type(getattr(Configuration(), section)).model_fields.items()
             ),
         )
         for section in Configuration.model_fields
@@ -112,14 +110,6 @@ def filled(page: str) -> str:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def _fields(section: BaseModel) -> Iterator[tuple[str, FieldInfo]]:
-    yield from type(section).model_fields.items()
-
-
-def _default(field: FieldInfo) -> str:
-    return _shown(field.default)
 
 
 def _shown(value: Any) -> str:

@@ -52,19 +52,23 @@ def _gauge(name: str, says: str, value: float) -> Metric:
     return GaugeMetricFamily(f"gateway_{name}", says, value=value)
 
 
+def _labelled(name: str, says: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    """One value for each value of a label."""
+    gauge = GaugeMetricFamily(f"gateway_{name}", says, labels=[label])
+    for of, value in values:
+        gauge.add_metric([of], value)
+    return gauge
+
+
 def _age(since: datetime | None) -> float:
     """In seconds, 0 without anything that is old."""
     return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
 
 
 def _change_requests() -> Iterator[Metric]:
-    waiting = GaugeMetricFamily(
-        "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
-    )
     found = find_waiting(ChangeRequest.objects.all())
-    for risk, count in found.by_risk.items():
-        waiting.add_metric([risk.value], count)
-    yield waiting
+    by_risk = ((risk.value, count) for risk, count in found.by_risk.items())
+    yield _labelled("change_requests_waiting", "Change requests that wait for a decision.", "risk", by_risk)
     age = found.oldest_age.total_seconds() if found.oldest_age else 0
     yield _gauge("change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none.", age)
 
@@ -100,47 +104,41 @@ def _webhooks() -> Iterator[Metric]:
 
 
 def _keys() -> Iterator[Metric]:
-    expiring = GaugeMetricFamily(
-        "gateway_api_keys_expiring", "Valid API keys that expire within this time.", labels=["within"]
-    )
     now = timezone.now()
-    for name, time in _SOON.items():
-        count = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=now + time).count()
-        expiring.add_metric([name], count)
-    yield expiring
+    valid = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now)
+    expiring = ((name, valid.filter(expires_at__lte=now + time).count()) for name, time in _SOON.items())
+    yield _labelled("api_keys_expiring", "Valid API keys that expire within this time.", "within", expiring)
 
 
 def _certificates() -> Iterator[Metric]:
     """A connection that names no authority trusts the system's, which are not told of."""
-    authorities = GaugeMetricFamily(
-        "gateway_directory_ca_expiry_timestamp_seconds",
-        "When the certificate authority of a connection ends, the earliest of several.",
-        labels=["directory"],
-    )
     servers = GaugeMetricFamily(
         "gateway_directory_certificate_expiry_timestamp_seconds",
         "When the certificate ends that a domain controller shows.",
         labels=["directory", "server"],
     )
-    told = set()
+    authorities: dict[str, float] = {}
     for end in certificates.ends(patience=_PATIENCE):  # the earliest comes first
         if end.kind == "server":
             servers.add_metric([end.directory, end.name], end.at.timestamp())
-        elif end.directory not in told:
-            told.add(end.directory)
-            authorities.add_metric([end.directory], end.at.timestamp())
-    yield from (authorities, servers)
+        else:
+            authorities.setdefault(end.directory, end.at.timestamp())
+    yield _labelled(
+        "directory_ca_expiry_timestamp_seconds",
+        "When the certificate authority of a connection ends, the earliest of several.",
+        "directory",
+        authorities.items(),
+    )
+    yield servers
 
 
 def _workers() -> Iterator[Metric]:
-    lost = GaugeMetricFamily(
-        "gateway_worker_lost_seconds",
+    yield _labelled(
+        "worker_lost_seconds",
         "Time since the last sign of life of a worker that did not say that it ends; for an hour.",
-        labels=["worker"],
+        "worker",
+        ((worker.name, _age(worker.seen_at)) for worker in find_lost_workers()),
     )
-    for worker in find_lost_workers():
-        lost.add_metric([worker.name], _age(worker.seen_at))
-    yield lost
     yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
     with redis_client(settings.REDIS_URL, seconds=1) as redis:
         queued: Any = redis.llen(_QUEUE)
@@ -154,12 +152,8 @@ def _backups() -> Iterator[Metric]:
 
 
 def _checks() -> Iterator[Metric]:
-    checks = GaugeMetricFamily(
-        "gateway_check_ok", "Whether what the gateway works with was there lately: 1, else 0.", labels=["check"]
-    )
-    for check in readiness.glance():
-        checks.add_metric([check.name], check.detail is None)
-    yield checks
+    found = ((check.name, check.detail is None) for check in readiness.glance())
+    yield _labelled("check_ok", "Whether what the gateway works with was there lately: 1, else 0.", "check", found)
 
 
 _READERS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (

@@ -14,6 +14,7 @@ from redis import ConnectionError, Redis, RedisError
 from core.database.shared_clock import now
 from core.redis.clients import find_primary, redis_client
 from core.redis.urls import sentinels_of
+from gateway.monitoring.schedule import TimedStep
 
 logger = structlog.get_logger(__name__)
 
@@ -74,22 +75,15 @@ def take_sign_back(name: str) -> None:
     _redis(settings.REDIS_URL).zrem(_SIGNS, name)
 
 
-class Heartbeats(bootsteps.StartStopStep):
+class Heartbeats(TimedStep):
     """Lets a worker give signs from when it takes tasks until it ends or loses its broker."""
-
-    requires = ("celery.worker.consumer.tasks:Tasks",)
-
-    def __init__(self, consumer: Any, **options: Any) -> None:
-        super().__init__(consumer, **options)
-        self._timer: Any = None
 
     def start(self, consumer: Any) -> None:
         self._try(give_sign, consumer.hostname)
-        self._timer = consumer.timer.call_repeatedly(EVERY, self._try, (give_sign, consumer.hostname))
+        self.repeat(consumer, EVERY, self._try, give_sign, consumer.hostname)
 
     def stop(self, consumer: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        super().stop(consumer)
         self._try(take_sign_back, consumer.hostname)
 
     def _try(self, step: Any, name: str) -> None:
@@ -99,7 +93,7 @@ class Heartbeats(bootsteps.StartStopStep):
             logger.warning("no sign of life could be given", reason=str(error))
 
 
-class PrimaryWatch(bootsteps.StartStopStep):
+class PrimaryWatch(TimedStep):
     """Lets a worker follow a fail-over of Redis that closed no connection of its own.
 
     A primary that hangs or is cut off ends nothing: the worker would wait there for tasks that all others send to the
@@ -107,12 +101,7 @@ class PrimaryWatch(bootsteps.StartStopStep):
     Sentinels.
     """
 
-    requires = ("celery.worker.consumer.tasks:Tasks",)
-
-    def __init__(self, consumer: Any, **options: Any) -> None:
-        super().__init__(consumer, **options)
-        self._timer: Any = None
-        self._primary: tuple[str, int] | None = None
+    _primary: tuple[str, int] | None = None
 
     def start(self, consumer: Any) -> None:
         """The consumer has just connected, so the primary of now is its own: it could not connect to one that is
@@ -120,11 +109,7 @@ class PrimaryWatch(bootsteps.StartStopStep):
         """
         self._primary = find_primary(settings.REDIS_URL)
         if sentinels_of(settings.REDIS_URL):
-            self._timer = consumer.timer.call_repeatedly(_WATCH_EVERY, self._look)
-
-    def stop(self, consumer: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+            self.repeat(consumer, _WATCH_EVERY, self._look)
 
     def _look(self) -> None:
         """Raises Redis' ConnectionError, at which the worker connects anew."""

@@ -6,7 +6,7 @@ Who may know what of it is decided elsewhere: in `health` for supervisors, in `o
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from threading import Lock
@@ -101,8 +101,10 @@ class _Tables:
         return None
 
 
-def _find_directories() -> list[tuple[UUID, str]]:
-    return list(DirectoryConnection.objects.filter(enabled=True).values_list("id", "name"))
+def _find_directories() -> dict[str, UUID]:
+    """The enabled ones by the names of their checks."""
+    rows = DirectoryConnection.objects.filter(enabled=True).values_list("name", "id")
+    return {f"{_DIRECTORY}{name}": connection_id for name, connection_id in rows}
 
 
 def _ask_broker() -> None:
@@ -118,14 +120,6 @@ def _ask_directory(connection_id: UUID) -> None:
         get_client(connection_id).root_dse()
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A check under way, and until when it was waited for first."""
-
-    answer: Future
-    deadline: float
-
-
 class Readiness:
     """Runs the checks, never twice at once, and keeps their result for a moment.
 
@@ -134,7 +128,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="readiness")
-        self._running: dict[str, _Question] = {}
+        self._running: dict[str, tuple[Future, float]] = {}  # by its name, each with the end of its time
         self._lock = Lock()
         self._looking: Future | None = None
         self._kept: tuple[float, list[Check]] = (float("-inf"), [])
@@ -158,38 +152,28 @@ class Readiness:
 
     def _ask(self) -> list[Check]:
         deadline = time.monotonic() + ANSWER_WITHIN
-        broker = self._start("broker", _ask_broker, deadline)
-        database = self._start("database", _ask_database, deadline)
-        checks = [replace(self._finish("database", database), essential=True)]
-        if checks[0].detail is None:
-            tables = self._start("migrations", self._tables.missing, deadline)
-            check = self._finish("migrations", tables)
-            detail = tables.answer.result() if check.detail is None else check.detail
-            checks.append(Check("migrations", detail, essential=True))
-        directories: list[tuple[UUID, str]] = []
-        if all(check.detail is None for check in checks):
-            listed = self._start("directories", _find_directories, deadline)
-            check = self._finish("directories", listed)
-            if check.detail is None:
-                directories = listed.answer.result()
-            else:
-                checks.append(check)
-        asked = [
-            (f"{_DIRECTORY}{name}", self._start(f"{_DIRECTORY}{name}", partial(_ask_directory, identity), deadline))
-            for identity, name in directories
-        ]
-        checks.append(self._finish("broker", broker))
-        checks += [self._finish(name, question) for name, question in asked]
+        self._start("broker", _ask_broker, deadline)
+        checks = [self._find("database", _ask_database, deadline, essential=True)]
+        if checks[-1].detail is None:
+            checks.append(self._find("migrations", self._tables.missing, deadline, essential=True))
+        asked: dict[str, UUID] = {}
+        if checks[-1].detail is None:
+            listed = self._find("directories", lambda: asked.update(_find_directories()), deadline)
+            checks += [listed] if listed.detail is not None else []
+        for name, connection_id in asked.items():
+            self._start(name, partial(_ask_directory, connection_id), deadline)
+        checks += [self._finish(name) for name in ("broker", *asked)]
         for check in checks:
             if check.detail is not None:
                 logger.warning("not ready", check=check.name, detail=check.detail)
         return checks
 
-    def _start(self, name: str, ask: Callable[[], object], deadline: float) -> _Question:
+    def _find(self, name: str, ask: Callable[[], object], deadline: float, *, essential: bool = False) -> Check:
+        self._start(name, ask, deadline)
+        return self._finish(name, essential=essential)
+
+    def _start(self, name: str, ask: Callable[[], object], deadline: float) -> None:
         """Start a check, unless the last one still waits for its answer."""
-        running = self._running.get(name)
-        if running is not None and not running.answer.done():
-            return running
 
         def run() -> object:
             try:
@@ -197,22 +181,25 @@ class Readiness:
             finally:
                 connections.close_all()  # those of this thread, which nobody else would close
 
-        question = self._running[name] = _Question(self._pool.submit(run), deadline)
-        return question
+        if name not in self._running or self._running[name][0].done():
+            self._running[name] = self._pool.submit(run), deadline
 
-    def _finish(self, name: str, question: _Question) -> Check:
+    def _finish(self, name: str, *, essential: bool = False) -> Check:
+        """What a check has found: an error, or a text that says what is wrong."""
+        answer, deadline = self._running[name]
         try:
-            error = question.answer.exception(max(0.0, question.deadline - time.monotonic()))
+            error = answer.exception(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            return Check(name, f"no answer within {ANSWER_WITHIN:g} s")
+            return Check(name, f"no answer within {ANSWER_WITHIN:g} s", essential)
         if error is None:
-            return Check(name, None)
+            found = answer.result()
+            return Check(name, found if isinstance(found, str) else None, essential)
         if isinstance(error, GatewayError):
-            return Check(name, error.detail)
+            return Check(name, error.detail, essential)
         if not isinstance(error, (DatabaseError, RedisError, OSError, UndecryptableSecret)):
             logger.error("a check failed in a way that nobody foresaw", check=name, exc_info=error)
-            return Check(name, type(error).__name__)
-        return Check(name, str(error).strip() or type(error).__name__)
+            return Check(name, type(error).__name__, essential)
+        return Check(name, str(error).strip() or type(error).__name__, essential)
 
 
 def broken_directories(checks: Sequence[Check]) -> dict[str, str]:

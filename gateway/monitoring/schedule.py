@@ -3,6 +3,7 @@
 What a sweep does is in `gateway.tasks` and `gateway.run_tasks`; any number of them at once is harmless.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -31,8 +32,8 @@ def _sweeps() -> dict[str, int]:
     }
 
 
-class SweepStep(bootsteps.StartStopStep):
-    """Begins with each connection to the broker (after an outage too, with a sweep at once) and ends with it."""
+class TimedStep(bootsteps.StartStopStep):
+    """What a worker does from time to time while it has a connection to the broker and takes tasks."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -40,14 +41,22 @@ class SweepStep(bootsteps.StartStopStep):
         super().__init__(consumer, **options)
         self._timers: list[Any] = []
 
-    def start(self, consumer: Any) -> None:
-        for name, seconds in _sweeps().items():
-            self._ask(name, seconds)
-            self._timers.append(consumer.timer.call_repeatedly(seconds, self._ask, (name, seconds)))
+    def repeat(self, consumer: Any, seconds: float, function: Callable[..., None], *arguments: Any) -> None:
+        """Call the function every so many seconds until the step ends."""
+        self._timers.append(consumer.timer.call_repeatedly(seconds, function, arguments))
 
     def stop(self, consumer: Any) -> None:
         while self._timers:
             self._timers.pop().cancel()
+
+
+class SweepStep(TimedStep):
+    """Asks for sweeps, and for one at once with each connection to the broker, as after an outage."""
+
+    def start(self, consumer: Any) -> None:
+        for name, seconds in _sweeps().items():
+            self._ask(name, seconds)
+            self.repeat(consumer, seconds, self._ask, name, seconds)
 
     def _ask(self, name: str, seconds: int) -> None:
         """Ask for a sweep. One that no worker gets to for long is dropped, so they do not pile up."""

@@ -54,9 +54,9 @@ def apply_change_request(change_request_id: UUID) -> None:
 def _apply(change_request: ChangeRequest) -> str:
     call = call_of(change_request)
     operation, inputs = _asked(change_request, call)
-    if operation.effect is Effect.ADMINISTER:
-        return _apply_access(change_request, operation, call, inputs)
     try:
+        if operation.effect is Effect.ADMINISTER:
+            return _apply_access(change_request, operation, call, inputs)
         call, accepted, proposal, _ = _propose_anew(operation, call, inputs)
         call = with_reason(call, proposal)
     except _TRY_AGAIN:
@@ -69,8 +69,9 @@ def _apply(change_request: ChangeRequest) -> str:
     if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
-    change = Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by)
-    answer = execute(change)
+    answer = execute(
+        Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by)
+    )
     if proposal.run is None:
         return "applied"
     queue.follow_run(change_request, UUID(answer.body["runId"]))
@@ -79,17 +80,11 @@ def _apply(change_request: ChangeRequest) -> str:
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
     """Give the access that was approved, if it still is the same from the same state."""
-    try:
-        with transaction.atomic():
-            made = _administer_anew(operation, call, inputs, approved_by=change_request.approvers)
-            if is_stale(change_request, made):
-                transaction.set_rollback(True)
-                return "stale"
-    except _TRY_AGAIN:
-        raise
-    except GatewayError as refusal:
-        record_refusal(operation, call, inputs.arguments, refusal.code)
-        raise
+    with transaction.atomic():
+        made = _administer_anew(operation, call, inputs, approved_by=change_request.approvers)
+        if is_stale(change_request, made):
+            transaction.set_rollback(True)
+            return "stale"
     return "applied"
 
 

@@ -1,4 +1,6 @@
-"""The work that one request brings, counted against `RateLimiting:BatchItems`: items of batches and values of lists."""
+"""Limits on the work that calls bring: items of batches and values of lists (`RateLimiting:BatchItems`), and changes of
+agents (`Agents:ChangesPerHour`): a deceived or runaway one floods neither the people who decide nor the directory.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from core.call import Call, Surface
-from core.errors import RateLimited
+from core.configuration import RateLimit
+from core.errors import RateLimited, ServiceUnavailable
 from core.rate_limits import CountersUnavailable, Policy, count, current_limits
 
 VALUES_OF_ONE = 10
@@ -35,6 +38,23 @@ def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
         )
     if usage.is_exceeded:
         raise RateLimited(retry_after=usage.rest)
+
+
+def count_change_of_agent(call: Call) -> None:
+    """Count a change that one agent of one person asks for; raises RateLimited, or ServiceUnavailable without counters.
+
+    What is asked for in vain, or as a dry run, is free. How much may wait for a person, `approvals.queue` knows.
+    """
+    if call.surface is not Surface.AGENT:
+        return
+    limit = RateLimit(Requests=settings.CONFIGURATION.Agents.ChangesPerHour, WindowSeconds=3600)
+    try:
+        (usage,) = count([(Policy.of("AgentChanges", limit), call.credential.unique_id)])
+    except CountersUnavailable:
+        raise ServiceUnavailable("Changes of agents wait until they can be counted.") from None
+    if usage.is_exceeded:
+        why = f"This agent has asked for {limit.Requests} changes within an hour"
+        raise RateLimited(retry_after=usage.rest, why=why)
 
 
 def _values_in(documents: Sequence[Any]) -> int:

@@ -28,8 +28,8 @@ from directory.lookup.visibility import visibility_of
 from directory.protection.reasons import why_protected
 from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
-from gateway.pipeline import agent_change_limit, disclosure, replay, replication
-from gateway.pipeline.charges import charge
+from gateway.pipeline import disclosure, replay, replication
+from gateway.pipeline.charges import charge, count_change_of_agent
 from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
@@ -95,9 +95,9 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     if proposal.write is None and proposal.run is None:
         disclosure.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
-    agent_change_limit.count_change(call)
+    count_change_of_agent(call)
     if held:
-        return _hold(operation, call, accepted, proposal, assessment)
+        return queued(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
 
 
@@ -169,12 +169,6 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
         "changes": visibility_of(call).changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
-
-
-def _hold(
-    operation: Operation, call: Call, accepted: ValidatedInput, proposal: Proposal, assessment: Assessment
-) -> Answer:
-    return queued(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
 
 
 def hold(

@@ -12,8 +12,7 @@ from audit.redact import ChangeJson
 from core.call import Call
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation, Risk
-from core.shapes import Problem
-from core.shapes import Id, load_query
+from core.shapes import Id, Problem, load_query
 from gateway import pipeline
 from gateway.pipeline.batch_shapes import load_batch
 from gateway.pipeline.batches import Item, execute_batch

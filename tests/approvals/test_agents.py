@@ -15,7 +15,7 @@ from core.operation import find_operation
 from core.rate_limits import CountersUnavailable
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.pipeline import agent_change_limit
+from gateway.pipeline import charges
 from keys.agents import grants, scopes
 from keys.agents.identification import identify_agent
 from keys.models import Person
@@ -209,7 +209,7 @@ def test_without_counters_agents_change_nothing(
     def away(*_: Any) -> Any:
         raise CountersUnavailable
 
-    monkeypatch.setattr(agent_change_limit, "count", away)
+    monkeypatch.setattr(charges, "count", away)
     with pytest.raises(ServiceUnavailable):
         ask(agent, "users.update", ada, {"replace": {"title": "Countess"}})
     assert directory.text(ada, "title") == "Analyst"

@@ -15,7 +15,7 @@ from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
 from core.redis.clients import ask_sentinels
-from gateway.management.upgrades import Judged, judge_pending
+from gateway.management.upgrades import judge_pending
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
 
@@ -67,7 +67,8 @@ class Command(check.Command):
         self.stdout.write(f"alive: {', '.join(alive)}")
 
     def _check_services(self) -> None:
-        if waiting := self._find_migrations():
+        loader = self._load_migrations()
+        if waiting := [judged.name for judged in judge_pending(loader, loader.applied_migrations)]:
             more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
             self._tell("tables", f"to be migrated: {', '.join(waiting[:_SHOWN])}{more}")
             raise CommandError("Run `gateway migrate`.")
@@ -94,14 +95,6 @@ class Command(check.Command):
 
     def _tell(self, name: str, wrong: str | None, right: str = "") -> None:
         self.stdout.write(f"{name}: {wrong}" if wrong else f"{name}: ok{f' ({right})' if right else ''}")
-
-    def _find_migrations(self) -> list[str]:
-        """What `gateway migrate` would do, as app.migration."""
-        return [judged.name for judged in self._judge_pending()]
-
-    def _judge_pending(self) -> list[Judged]:
-        loader = self._load_migrations()
-        return judge_pending(loader, loader.applied_migrations)
 
     def _load_migrations(self) -> MigrationLoader:
         try:
