@@ -130,7 +130,7 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
     They are committed, which a caller's transaction would not allow, unless they are to be a part of it (`durable`).
     """
     try:
-        with transaction.atomic(durable=durable, savepoint=False):
+        with transaction.atomic(durable=durable):
             OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0].operation)
