@@ -87,7 +87,7 @@ def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[s
 
     `among` looks at the one person of that name alone.
     """
-    others = _active_deciders().exclude(pk=request.requester_id)
+    others = active_deciders().exclude(pk=request.requester_id)
     if among is not None:
         others = others.filter(username=among)
     return [
@@ -99,21 +99,22 @@ def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[s
 
 def find_people_who_decide(*, besides: int) -> list[str]:
     """The user names of active people other than one who may decide on changes at all, some of them at most."""
-    return [person.username for person in _active_deciders().exclude(pk=besides)[:5]]
+    return [person.username for person in active_deciders().exclude(pk=besides)[:5]]
 
 
 def find_deciders_for(owner: int, *, besides: int) -> list[str]:
     """Who could decide what a key of this owner asks for, were it issued now by the person `besides`."""
     asked = ChangeRequest(requester_id=owner, created_at=timezone.now(), key_id="")
-    others = _active_deciders().exclude(pk__in=(owner, besides))
+    others = active_deciders().exclude(pk__in=(owner, besides))
     return [person.username for person in others[:50] if conflict_reason(person.pk, asked) is None]
 
 
-def _active_deciders() -> QuerySet[Person]:
+def active_deciders() -> QuerySet[Person]:
+    """The active people who may decide change requests at all, by name."""
     may_decide = Person.objects.with_perm(
         "approvals.decide_change", backend="django.contrib.auth.backends.ModelBackend"
     )
-    return may_decide.filter(is_active=True).order_by("username")
+    return may_decide.order_by("username")
 
 
 def _behind_the_key(request: ChangeRequest, since: datetime) -> list[tuple[int, datetime]]:

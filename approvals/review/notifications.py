@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from approvals.models import Audience, ChangeRequest, Notice, Status
-from approvals.review.conflict_of_interest import conflict_reason
+from approvals.review.conflict_of_interest import active_deciders, conflict_reason
 from approvals.states import ANNOUNCED
 from core.database import shared_clock
 from keys.models import Person
@@ -40,11 +40,7 @@ def collect() -> int:
 
 def people_who_decide() -> QuerySet[Person]:
     """The active people who may decide change requests and have an e-mail address."""
-    may_decide = Person.objects.with_perm(
-        "approvals.decide_change", backend="django.contrib.auth.backends.ModelBackend"
-    )
-    people: QuerySet[Person] = may_decide.exclude(email="")
-    return people
+    return active_deciders().exclude(email="")
 
 
 def wait_for_decision(requests: QuerySet[ChangeRequest], person_id: int) -> QuerySet[ChangeRequest]:
