@@ -18,7 +18,9 @@ from console.menu import MENU, Entry, entries_for
 from console.shared.safe_redirect import own_path
 from core import shown_once
 from core.call import Call
+from core.configuration import RateLimit
 from core.errors import GatewayError, MethodNotAllowed, Unauthorized
+from core.occasional_limits import require_below_limit
 from core.operation import SIGNED_IN, Effect, Operation, find_operation
 from directory.errors import OutcomeUnknown
 from directory.models import DirectoryConnection
@@ -31,6 +33,8 @@ _P = ParamSpec("_P")
 
 CHOSEN_DIRECTORY = "console-directory"
 """Where the session keeps the Client ID of the directory that a local account has chosen."""
+_FORMS = RateLimit(Requests=120, WindowSeconds=60)
+"""Sent in one session: more than people fill in."""
 
 
 class WaitsForSecondPerson(Exception):
@@ -214,6 +218,8 @@ def console_page(
             page = None
             try:
                 page = _begin(request, may_lack_second_factor=may_lack_second_factor)
+                if request.method == "POST":
+                    require_below_limit("ConsoleForms", page.call.credential.unique_id, _FORMS)
                 return function(page, *args, **kwargs)
             except Unauthorized:
                 return _send_to_sign_in(request)

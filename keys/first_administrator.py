@@ -21,17 +21,19 @@ from audit import security
 from audit.model_changes.recording import recorded
 from audit.models import OperationRecord
 from core.call import Call
+from core.configuration import RateLimit
 from core.errors import Conflict, invalid_member
+from core.occasional_limits import usage_of
+from core.rate_limits import CountersUnavailable, address_subject
 from core.text.names import refuse_label
 from core.versions import lock_record
 from keys.models import Person
 from keys.people.local_accounts import check_username, save, set_email, set_password
-from keys.sign_in import login_throttle
 
 _logger = structlog.stdlib.get_logger(__name__)
 
-CODES_FROM_AN_ADDRESS = 5
-"""Wrong codes after which an address has to wait for a quarter of an hour."""
+_WRONG_CODES = RateLimit(Requests=5, WindowSeconds=900)
+"""How many an address may try."""
 
 _BYTES = 15  # 120 bits, 24 characters of base32
 
@@ -78,16 +80,21 @@ def require_code(given: str, *, client_address: str, request_id: str = "") -> No
 
     Attempts are counted for each address: the code is too long to be guessed, this keeps the log from being filled.
     """
-    attempt = login_throttle.begin(f"set-up\0{client_address}", client_address, at_most=CODES_FROM_AN_ADDRESS)
-    is_right = attempt is not None and constant_time_compare(_plain(given), _plain(code()))
-    if is_right and attempt is not None:
-        login_throttle.take_back(attempt)
-        return
-    if attempt is not None:
-        login_throttle.fail(attempt)
-    refusal = WrongCode(too_often=attempt is None)
+    too_often = _wrong_codes_of(client_address, counting=False) >= _WRONG_CODES.Requests
+    if not too_often:
+        if constant_time_compare(_plain(given), _plain(code())):
+            return
+        _wrong_codes_of(client_address)
+    refusal = WrongCode(too_often=too_often)
     security.refused(str(refusal), client_address=client_address or None, request_id=request_id)
     raise refusal
+
+
+def _wrong_codes_of(address: str, *, counting: bool = True) -> int:
+    try:
+        return usage_of("SetUpCode", address_subject(address), _WRONG_CODES, counting=counting).count
+    except CountersUnavailable:
+        return 0
 
 
 def _plain(given: str) -> str:

@@ -191,8 +191,9 @@ def limited(configure: Configure, redis_server: RedisServer, patient_counters: N
     """Rate limits as they are by default, with nothing counted yet: tests go without them."""
     configure("RateLimiting", Enabled=True)
     with Redis.from_url(redis_server.url) as redis:
-        for counter in redis.scan_iter("gateway:limit:*"):
-            redis.delete(counter)
+        for pattern in ("gateway:limit:*", "gateway:*:rl:*"):  # ours, and those of django-ratelimit
+            for counter in redis.scan_iter(pattern):
+                redis.delete(counter)
 
 
 @pytest.fixture(scope="session")

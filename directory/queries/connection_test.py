@@ -9,11 +9,16 @@ from active_directory import BadCredentials, Client, FunctionalLevel, LdapError,
 from audit import log
 from audit.models import Outcome
 from core.call import Call
+from core.configuration import RateLimit
+from core.occasional_limits import require_below_limit
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_lists
 from directory.queries.bind_attempts import CountedOpener
 from directory.queries.connection_faults import Fault, FaultKind, base_fault, fault_of
+
+_TESTS = RateLimit(Requests=20, WindowSeconds=60)
+"""By one credential: each signs in at every server."""
 
 
 class ServerReport(TypedDict):
@@ -65,6 +70,7 @@ def try_and_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
 
     The record of a connection that is not saved yet names the servers.
     """
+    require_below_limit("ConnectionTest", call.credential.unique_id, _TESTS)
     report = try_connection(call, row)
     saved = not row._state.adding
     name = row.name if saved else f"{row.name} ({', '.join(row.urls)})"

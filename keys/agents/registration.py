@@ -16,7 +16,8 @@ from audit.model_changes.recording import recorded
 from audit.model_changes.unattended import call_of_gateway
 from core.configuration import RateLimit
 from core.errors import RateLimited, ServiceUnavailable
-from core.rate_limits import CountersUnavailable, Policy, address_subject, count
+from core.occasional_limits import usage_of
+from core.rate_limits import CountersUnavailable, address_subject
 from core.text.unseen import has_unseen
 from keys.agents import redirects
 from keys.agents.cleanup import unused_clients
@@ -105,7 +106,7 @@ def _count(address: str) -> None:
         return
     limit = RateLimit(Requests=settings.CONFIGURATION.Agents.RegistrationsPerHour, WindowSeconds=3600)
     try:
-        (usage,) = count([(Policy.of("AgentRegistration", limit), address_subject(address))])
+        usage = usage_of("AgentRegistration", address_subject(address), limit)
     except CountersUnavailable:
         raise ServiceUnavailable("Registrations wait until they can be counted.") from None
     if usage.is_exceeded:

@@ -66,7 +66,7 @@ def test_the_code_makes_one_administrator_and_then_no_more() -> None:
 
 @pytest.mark.django_db
 def test_nothing_is_made_without_the_code() -> None:
-    client = Client()
+    client = Client(REMOTE_ADDR="192.0.2.7")
     for code in ("", "AAAA-BBBB-CCCC-DDDD-EEEE-FFFF", first_administrator.code()[:-1], "\u00e4\0"):
         refused = send(client, code=code)
         assert (refused.status_code, "This is not the code." in refused.content.decode()) == (403, True), code
