@@ -11,6 +11,7 @@ from audit.models import REASON_LENGTH, new_record_id
 from core.operation import Risk
 from core.secrets.digests import digests, number_of_key
 from core.secrets.encryption import EncryptedTextField
+from core.text.messages import message
 
 _OF_REQUEST: Final = b"digest of a change request"
 _OF_WHAT_IS_ASKED: Final = b"digest of what a change request asks for"
@@ -141,7 +142,7 @@ class ChangeRequest(models.Model):
     def why_risky(self, *, confined: bool) -> list[str]:
         """In sentences, why the change waits; to readers who are confined no other object is named."""
         if not self.risk_reasons:
-            return ["The key asks before every change."]
+            return [message("The key asks before every change.")]
         named: list[str] = self.risk_reasons
         plain: list[str] | None = self.plain_reasons
         return named if not confined else plain or [f"This is a {self.risk} change."]

@@ -34,6 +34,7 @@ from core.operation import Risk
 from core.redis.broker import BrokerUnavailable, send_task
 from core.secrets.encryption import UndecryptableSecret
 from core.shapes import Id, Moment, documented_as, render_timestamp
+from core.text.messages import message
 from directory.errors import Unavailable
 from directory.models.runs import AccountStatus, Run, RunState
 from directory.shapes.proposal import Proposal
@@ -176,7 +177,7 @@ def _require_room_to_wait(key_id: str) -> None:
     most = settings.CONFIGURATION.Agents.MaxPendingRequests
     waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=shared_clock.now())
     if waiting.count() >= most:
-        why = f"{most} changes of this agent wait for a person: go on when some of them are decided"
+        why = message("{most} changes of this agent wait for a person: go on when some of them are decided", most=most)
         raise RateLimited(retry_after=_LOOK_AGAIN, why=why)
 
 
@@ -226,7 +227,12 @@ def claim(request_id: UUID) -> ChangeRequest | None:
             return change_request
     except (UndecryptableSecret, ValueError):
         _logger.exception("an approved change cannot be read", request=str(request_id))
-    move(request_id, Status.APPLYING, Status.FAILED, problem=Changed("The stored request was altered.").as_problem())
+    move(
+        request_id,
+        Status.APPLYING,
+        Status.FAILED,
+        problem=Changed(message("The stored request was altered.")).as_problem(),
+    )
     return None
 
 
@@ -239,7 +245,9 @@ def fail_late(request_id: UUID | None = None) -> int:
     late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - within)
     if request_id is not None:
         late = late.filter(id=request_id)
-    problem = NotAppliedInTime(f"It was to be applied within {within // timedelta(hours=1)} hours.").as_problem()
+    problem = NotAppliedInTime(
+        message("It was to be applied within {hours} hours.", hours=within // timedelta(hours=1))
+    ).as_problem()
     failed = [
         id for id in late.values_list("id", flat=True) if move(id, Status.APPROVED, Status.FAILED, problem=problem)
     ]
@@ -284,7 +292,7 @@ def end_with_run(run: Run) -> bool:
     failed, total = run.results.filter(status=AccountStatus.FAILED).count(), run.results.count()
     if not failed:
         return move(run.change_request_id, Status.APPLYING, Status.APPLIED, run_id=run.id)
-    problem = PartlyFailed(f"Of {total} accounts {failed} failed.").as_problem()
+    problem = PartlyFailed(message("Of {total} accounts {failed} failed.", total=total, failed=failed)).as_problem()
     return move(run.change_request_id, Status.APPLYING, Status.PARTLY_FAILED, run_id=run.id, problem=problem)
 
 

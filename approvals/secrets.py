@@ -14,6 +14,7 @@ from approvals.models import ChangeRequest, Status
 from core.call import PersonRef
 from core.database import shared_clock
 from core.errors import Conflict, Forbidden, NotFound, ServiceUnavailable
+from core.text.messages import message
 
 KEPT_FOR = timedelta(hours=24)
 """How long the approver has, from the moment the change is known to be applied."""
@@ -28,7 +29,7 @@ def keep(request_id: UUID, secret: str) -> None:
     """
     applying = ChangeRequest.objects.filter(id=request_id, status=Status.APPLYING)
     if applying.update(secret=secret, secret_until=shared_clock.now() + KEPT_FOR) != 1:
-        raise ServiceUnavailable("The approved change is not being applied any more.")
+        raise ServiceUnavailable(message("The approved change is not being applied any more."))
 
 
 def deadline_from_now() -> Case:
@@ -65,11 +66,13 @@ def take(person: PersonRef, request_id: UUID) -> str:
     if _taker_of(change_request) != person.id:
         raise Forbidden
     if change_request.status in _STILL_OPEN:
-        raise Conflict("The change is not applied yet.")
+        raise Conflict(message("The change is not applied yet."))
     available = ChangeRequest.objects.filter(id=request_id, status=Status.APPLIED, secret_until__gt=shared_clock.now())
     secret = available.values_list("secret", flat=True).first()
     if secret is None or available.update(secret="", secret_until=None) != 1:  # of two at once, one gets it
-        raise NotFound("No password is kept here: none was generated, it was given already, or its 24 hours are over.")
+        raise NotFound(
+            message("No password is kept here: none was generated, it was given already, or its 24 hours are over.")
+        )
     return secret
 
 

@@ -20,6 +20,7 @@ from typing import Final, Literal, NamedTuple, cast
 from django.conf import settings
 
 from audit.redact import is_credential
+from core.text.messages import message
 
 Verdict = Literal["security", "ordinary", "effect", "unwritable"]
 
@@ -50,9 +51,9 @@ def meaning_of(name: str) -> str | None:
     A credential always is. Options (`userCertificate;binary`) do not matter.
     """
     if is_credential(name):
-        return "a credential"
+        return message("a credential")
     bare = name.partition(";")[0].strip().lower()
     if bare in {named.lower() for named in settings.CONFIGURATION.Supervision.SecurityAttributes}:
-        return "which the configuration counts among those that decide about security"
+        return message("which the configuration counts among those that decide about security")
     review = REVIEWED.get(bare)
-    return review.reason if review is not None and review.verdict in ("security", "unwritable") else None
+    return message(review.reason) if review is not None and review.verdict in ("security", "unwritable") else None

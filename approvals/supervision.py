@@ -10,6 +10,7 @@ from typing import NamedTuple
 from approvals.security_attributes import meaning_of
 from core.call import SupervisionLevel
 from core.operation import Operation, Risk
+from core.text.messages import Message, clause, message
 from core.text.unseen import unseen_in, with_unseen_marked
 from directory.shapes.proposal import Proposal
 
@@ -25,7 +26,7 @@ HOLDING = frozenset(level for level, held in HELD.items() if held)
 _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 """Of several risks of one change the last one counts."""
 
-_LOOKS_ALIKE = "it gives, or refers to, a name that looks like that of another object"
+_LOOKS_ALIKE = message("it gives, or refers to, a name that looks like that of another object")
 
 _NAMES = frozenset(
     {"distinguishedname", "samaccountname", "userprincipalname", "displayname", "displaynameprintable", "givenname"}
@@ -60,7 +61,7 @@ def risk_of(
     *,
     is_confidential: Callable[[str], bool],
     why_protected: Callable[[], str | None],
-    look_alikes: Callable[[], Iterable[str]],
+    look_alikes: Callable[[], Iterable[Message]],
 ) -> Assessment:
     """The risk of a change: the greatest of what its operation, its input, its target and its attributes say.
 
@@ -68,16 +69,24 @@ def risk_of(
     protects the target, and is asked for a protected one only. `look_alikes` tells which names look like another's.
     """
     grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
-    grounds += [_Ground(Risk.SECURITY, with_unseen_marked(sentence), _LOOKS_ALIKE) for sentence in look_alikes()]
+    grounds += [
+        _Ground(Risk.SECURITY, sentence.with_values(with_unseen_marked), _LOOKS_ALIKE) for sentence in look_alikes()
+    ]
     greatest = max((ground.risk for ground in grounds), key=_ORDER.index, default=Risk.ORDINARY)
     grounds.sort(key=lambda ground: ground.risk is not greatest)
 
-    def sentence(risk: Risk, words: str) -> str:
-        return f"This is a {risk} change: {words}." if risk is greatest else f"It is also a {risk} change: {words}."
-
-    reasons = tuple(sentence(ground.risk, ground.words) for ground in grounds)
-    plain = dict.fromkeys(sentence(ground.risk, ground.plain or ground.words) for ground in grounds)
+    reasons = tuple(_sentence(ground.risk, greatest, ground.words) for ground in grounds)
+    plain = dict.fromkeys(_sentence(ground.risk, greatest, ground.plain or ground.words) for ground in grounds)
     return Assessment(greatest, reasons, tuple(plain))
+
+
+def _sentence(risk: Risk, greatest: Risk, ground: str) -> Message:
+    """Why a change has a risk; of two risks the lesser one is destructive, since nothing makes a change ordinary."""
+    if risk is not greatest:
+        return message("It is also a destructive change: {ground}.", ground=ground)
+    if risk is Risk.DESTRUCTIVE:
+        return message("This is a destructive change: {ground}.", ground=ground)
+    return message("This is a security change: {ground}.", ground=ground)
 
 
 def _grounds(
@@ -89,18 +98,21 @@ def _grounds(
     """Everything that makes a change more than an ordinary one."""
     own = max(operation.risk, proposal.risk, key=_ORDER.index)
     if own is not Risk.ORDINARY:
-        yield _Ground(own, proposal.risk_reason or _in_a_sentence(operation.summary))
+        yield _Ground(own, proposal.risk_reason or clause(operation.summary))
     if proposal.protected:
-        plain, detail = "the target is a protected object", why_protected()
-        yield _Ground(Risk.SECURITY, f"{plain} ({detail})" if detail else plain, plain)
+        plain, detail = message("the target is a protected object"), why_protected()
+        full = message("the target is a protected object ({protection})", protection=detail) if detail else plain
+        yield _Ground(Risk.SECURITY, full, plain)
     for effect in proposal.sign_in_effects:
         yield _Ground(effect.risk, effect.reason)
     yield from _deceiving_names(proposal)
     for name in sorted(proposal.attributes):
         if meaning := meaning_of(name):
-            yield _Ground(Risk.SECURITY, f"it writes {name}, {meaning}")
+            yield _Ground(Risk.SECURITY, message("it writes {attribute}, {meaning}", attribute=name, meaning=meaning))
         elif is_confidential(name):
-            yield _Ground(Risk.SECURITY, f"it writes {name}, which the schema marks confidential")
+            yield _Ground(
+                Risk.SECURITY, message("it writes {attribute}, which the schema marks confidential", attribute=name)
+            )
 
 
 def _deceiving_names(proposal: Proposal) -> Iterator[_Ground]:
@@ -110,13 +122,21 @@ def _deceiving_names(proposal: Proposal) -> Iterator[_Ground]:
         new = [value for value in change.after if value not in change.before]
         named = [value for value in new if is_name or value in proposal.identities]
         if unseen := unseen_in("".join(named)):
-            what = "gives a name" if is_name else "refers to a name"
-            listed = ", ".join(unseen)
-            yield _Ground(Risk.SECURITY, f"it {what} with characters that nobody sees, in {change.attribute}: {listed}")
-
-
-def _in_a_sentence(summary: str) -> str:
-    return f"{summary[:1].lower()}{summary[1:]}".rstrip(".")
+            attribute, listed = change.attribute, ", ".join(unseen)
+            words = (
+                message(
+                    "it gives a name with characters that nobody sees, in {attribute}: {characters}",
+                    attribute=attribute,
+                    characters=listed,
+                )
+                if is_name
+                else message(
+                    "it refers to a name with characters that nobody sees, in {attribute}: {characters}",
+                    attribute=attribute,
+                    characters=listed,
+                )
+            )
+            yield _Ground(Risk.SECURITY, words)
 
 
 def must_wait(level: SupervisionLevel | None, risk: Risk) -> bool:

@@ -26,6 +26,7 @@ from core.background_writer import BackgroundWriter
 from core.call import Call
 from core.database import row_lease, shared_clock
 from core.errors import ServiceUnavailable
+from core.text.messages import message
 
 _logger = structlog.stdlib.get_logger(__name__)
 

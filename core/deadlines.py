@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from core.errors import ServiceUnavailable
+from core.text.messages import message
 
 
 class OutOfTime(ServiceUnavailable):
@@ -37,6 +38,6 @@ def require_time(*, changes: bool) -> None:
     if deadline is None:
         return
     if deadline.is_client_gone and not changes:
-        raise OutOfTime("The client has gone away.")
+        raise OutOfTime(message("The client has gone away."))
     if time.monotonic() > deadline.at:
-        raise OutOfTime("The request ran out of time (`Web:RequestSeconds`) before this was tried.")
+        raise OutOfTime(message("The request ran out of time (`Web:RequestSeconds`) before this was tried."))

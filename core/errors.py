@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from core.text.messages import message
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -54,11 +56,14 @@ class GatewayError(Exception):
         *,
         pointer: str | None = None,
         parameter: str | None = None,
+        subject: str | None = None,
         sentence: str | None = None,
         **members: Any,
     ) -> Self:
-        """The refusal of one field: what is wrong with it, and, where that needs other words, what the whole says."""
+        """The refusal of one field. The whole says the same, of a `subject` if the detail names none; or `sentence`."""
         error = FieldError(cls.code, detail, pointer=pointer, parameter=parameter)
+        if subject is not None:
+            sentence = message("{name}: {detail}", name=subject, detail=detail)
         return cls(sentence or detail, errors=[error], **members)
 
     def as_problem(self) -> dict[str, Any]:
@@ -103,7 +108,7 @@ class InvalidRequest(GatewayError):
 
 def invalid_member(member: str, detail: str) -> InvalidRequest:
     """The refusal of one member of a body; `member` is its JSON pointer's path, `role` or `scopes/0`."""
-    return InvalidRequest.naming(detail, pointer=f"#/{member}", sentence=f"#/{member}: {detail}")
+    return InvalidRequest.naming(detail, pointer=f"#/{member}", subject=f"#/{member}")
 
 
 class AmbiguousCredential(GatewayError):
@@ -171,7 +176,10 @@ class RateLimited(GatewayError):
     status, code, title = 429, "RateLimit.Exceeded", "Too many requests"
 
     def __init__(self, *, retry_after: int, why: str = "The limit is reached") -> None:
-        super().__init__(f"{why}; try again in {retry_after} s.", headers={"Retry-After": str(retry_after)})
+        super().__init__(
+            message("{why}; try again in {retry_after} s.", why=why, retry_after=retry_after),
+            headers={"Retry-After": str(retry_after)},
+        )
 
 
 class ServiceUnavailable(GatewayError):

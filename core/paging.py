@@ -22,6 +22,7 @@ from core.errors import FieldError, GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from core.shapes import WHOLE_NUMBER, Query, without_default
 from core.streams import RecordStream, StreamFormat
+from core.text.messages import message
 
 CURSOR_LIFE = timedelta(hours=24)
 _STREAMED_AT_ONCE = 500
@@ -34,7 +35,7 @@ class CursorInvalid(GatewayError):
     status, code, title = 400, "Search.CursorInvalid", "The cursor is not valid here; start again without one"
 
     def __init__(self) -> None:
-        super().__init__(errors=[FieldError(self.code, "is no cursor of this list", parameter="cursor")])
+        super().__init__(errors=[FieldError(self.code, message("is no cursor of this list"), parameter="cursor")])
 
 
 class PageQuery(Query):

@@ -17,6 +17,7 @@ from core.configuration import RateLimit
 from core.errors import RateLimited, ServiceUnavailable
 from core.operation import RateCategory
 from core.redis.quick_client import QuickRedis, RedisAway, Script
+from core.text.messages import message
 
 logger = structlog.get_logger(__name__)
 
@@ -142,7 +143,9 @@ def count_category(category: RateCategory, address: str) -> None:
         (usage,) = count([(Policy.of(category, getattr(configuration, category)), address_subject(address))])
     except CountersUnavailable:
         if category in PASSWORD_CATEGORIES:
-            raise ServiceUnavailable("Password operations wait until the rate limits can be counted.") from None
+            raise ServiceUnavailable(
+                message("Password operations wait until the rate limits can be counted.")
+            ) from None
         return
     if limits:
         limits.usages.append(usage)
@@ -165,7 +168,7 @@ def count_password_change(guid: UUID) -> None:
     try:
         (usage,) = count([(policy, str(guid))])
     except CountersUnavailable:
-        raise ServiceUnavailable("Password operations wait until the rate limits can be counted.") from None
+        raise ServiceUnavailable(message("Password operations wait until the rate limits can be counted.")) from None
     if limits:
         limits.usages.append(usage)
     if usage.is_exceeded:

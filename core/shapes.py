@@ -28,6 +28,7 @@ from pydantic_core import CoreSchema
 from typing_extensions import NotRequired, TypedDict
 
 from core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
+from core.text.messages import message
 
 _DASHED_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 # The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
@@ -43,7 +44,7 @@ def _parse_guid(value: Any) -> UUID:
     # UUID() itself also takes braces, urn: and missing dashes; an identifier has one form here.
     if isinstance(value, str) and _DASHED_UUID.fullmatch(value):
         return UUID(value)
-    raise ValueError("must be a dashed UUID")
+    raise ValueError(message("must be a dashed UUID"))
 
 
 def parse_guid(value: str) -> UUID | None:
@@ -56,13 +57,13 @@ def parse_guid(value: str) -> UUID | None:
 
 def _parse_timestamp(value: Any) -> datetime:
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
-        raise ValueError("must be an RFC 3339 timestamp with an offset or Z")
+        raise ValueError(message("must be an RFC 3339 timestamp with an offset or Z"))
     try:
         return datetime.fromisoformat(value.upper()).astimezone(UTC)
     except ValueError:
-        raise ValueError("must be an RFC 3339 timestamp of a day and time that exist") from None
+        raise ValueError(message("must be an RFC 3339 timestamp of a day and time that exist")) from None
     except OverflowError:
-        raise ValueError("must be a time between the years 1 and 9999 in UTC") from None
+        raise ValueError(message("must be a time between the years 1 and 9999 in UTC")) from None
 
 
 def _split_commas(value: Any) -> Any:
@@ -76,12 +77,12 @@ def _parse_flag(value: Any) -> bool:
         return value
     if value in ("true", "false"):
         return bool(value == "true")
-    raise ValueError("must be true or false")
+    raise ValueError(message("must be true or false"))
 
 
 def _parse_whole_number(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch(r"-?[0-9]{1,9}", value):
-        raise ValueError("must be a whole number")
+        raise ValueError(message("must be a whole number"))
     return value
 
 
@@ -236,7 +237,9 @@ ShapeT = TypeVar("ShapeT", bound=BaseModel)
 def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
     """Validate a parsed JSON document; raises UnknownMember or InvalidRequest naming each offender by JSON pointer."""
     if not isinstance(document, dict):
-        raise InvalidRequest.naming("must be a JSON object", pointer="#", sentence="The body must be a JSON object.")
+        raise InvalidRequest.naming(
+            message("must be a JSON object"), pointer="#", sentence=message("The body must be a JSON object.")
+        )
     try:
         return shape.model_validate(document)
     except ValidationError as refusal:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import active_directory as ldap
 from core.errors import GatewayError
+from core.text.messages import message
 
 RETRY_AFTER_SECONDS = 5
 
@@ -212,14 +213,18 @@ _TAKEN = {
 def from_ldap(error: ldap.LdapError) -> GatewayError:
     """What a caller is told about an error of the LDAP layer."""
     if isinstance(error, ldap.TlsError):
-        return Unavailable("The connection to the directory is not secured by TLS; a test of the connection says why.")
+        return Unavailable(
+            message("The connection to the directory is not secured by TLS; a test of the connection says why.")
+        )
     if isinstance(error, ldap.BadCredentials):
-        return Unavailable("The directory refuses the gateway's own account; a test of the connection says why.")
+        return Unavailable(
+            message("The directory refuses the gateway's own account; a test of the connection says why.")
+        )
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
     number = int(error.hex_code, 16) if error.hex_code else 0
     if meaning is AlreadyExists:
         taken = error.attribute if error.attribute in _TAKEN.values() else _TAKEN.get(number)
-        return AlreadyExists(f"The {taken} is in use." if taken else None)
+        return AlreadyExists(message("The {taken} is in use.", taken=taken) if taken else None)
     if meaning is not DirectoryRejected:
         return meaning()
     detail = _IN_WORDS.get(number)

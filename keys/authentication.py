@@ -23,6 +23,7 @@ from audit.reverts import reverted_by
 from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
 from core.network.allowed_networks import is_allowed
+from core.text.messages import message
 from keys import credential_values
 from keys.api_keys import usage
 from keys.callers import note_caller
@@ -289,4 +290,6 @@ def check_reason(text: str | None) -> str | None:
 
 
 def _bad_reason(what: str) -> InvalidRequest:
-    return InvalidRequest.naming(what, parameter="X-Change-Reason", sentence=f"X-Change-Reason {what}.")
+    return InvalidRequest.naming(
+        what, parameter="X-Change-Reason", sentence=message("X-Change-Reason {what}.", what=what)
+    )

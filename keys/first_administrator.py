@@ -15,7 +15,6 @@ from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare, salted_hmac
-from django.utils.translation import gettext_noop
 
 from audit import security
 from audit.model_changes.recording import recorded
@@ -110,7 +109,7 @@ def make_first_administrator(call: Call, *, username: str, password: str, displa
     with recorded(call, operation="people.create") as administration:
         lock_record("people", "first administrator")  # whoever comes second waits here, and finds the first one's
         if not is_open():
-            raise SetUpClosed(gettext_noop("This gateway has, or had, an administrator: sign in."))
+            raise SetUpClosed(message("This gateway has, or had, an administrator: sign in."))
         if complaint := refuse_label(display_name):
             raise invalid_member("displayName", complaint)
         person = Person(

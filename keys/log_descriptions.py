@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from audit.model_changes.descriptions import Facts, Secret, audited_model, columns_of
 from core.call import SupervisionLevel
 from core.shapes import render_timestamp
+from core.text.messages import message
 from keys.models import ApiKey, Person, Role, SecondFactor
 from keys.models.assignable import named
 from keys.models.groups import DirectoryGroup, kept_scopes

@@ -14,6 +14,7 @@ from audit.model_changes.descriptions import Changed, fingerprint_of
 from audit.model_changes.recording import AccessNeedsTwo
 from core.call import Call
 from core.operation import Operation, Risk
+from core.text.messages import message
 
 
 def hold_access(
@@ -32,7 +33,7 @@ def hold_access(
         id=identifier,
         operation=operation.name,
         risk=Risk.SECURITY.value,
-        risk_reasons=[f"This gives more access: {reason}." for reason in refusal.reasons],
+        risk_reasons=[message("This gives more access: {reason}.", reason=reason) for reason in refusal.reasons],
         target_id=made.id if made.before else None,
         target_kind=made.table.resource,
         target_dn=made.name,

@@ -16,6 +16,7 @@ from approvals.review.notifications import DIGEST_AFTER
 from core.call import PersonRef
 from core.errors import Conflict, FieldError, Forbidden, InvalidRequest
 from core.shapes import render_timestamp
+from core.text.messages import message
 from keys.models import Person
 
 MOST_COMMENTS = 50
@@ -33,7 +34,12 @@ def comment(person: PersonRef, request: ChangeRequest, text: str, *, may_decide:
         raise Forbidden
     said = list(request.comments or ())
     if len(said) >= MOST_COMMENTS:
-        raise Conflict(f"There are {MOST_COMMENTS} comments already: decide it, or talk to each other.")
+        raise Conflict(
+            message(
+                "There are {count} comments already: decide it, or talk to each other.",
+                count=MOST_COMMENTS,
+            )
+        )
     said.append({"by": person.username, "byId": person.id, "at": render_timestamp(timezone.now()), "text": text})
     ChangeRequest.objects.filter(id=request.id).update(comments=said)
     involved = {request.requester_id, request.assigned_to_id, *(each["byId"] for each in said)}
@@ -47,7 +53,7 @@ def assign(person: PersonRef, request: ChangeRequest, username: str | None) -> N
         ChangeRequest.objects.filter(id=request.id).update(assigned_to_id=None, assigned_to=None)
         return
     if username not in find_deciders(request, among=username):
-        detail = "is nobody who may decide this change"
+        detail = message("is nobody who may decide this change")
         raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, pointer="#/username")])
     assignee = Person.objects.get(username=username)
     ChangeRequest.objects.filter(id=request.id).update(assigned_to_id=assignee.pk, assigned_to=username)

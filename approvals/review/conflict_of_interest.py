@@ -20,10 +20,9 @@ from audit.identifiers import identifier_bounds
 from audit.model_changes.descriptions import find_audited_model
 from audit.models import OperationRecord, Outcome
 from core.shapes import parse_guid
+from core.text.messages import message
 from keys.models import ApiKey, Person
 
-_ISSUED = "You issued, rotated or widened the key that asks, or the rights it acts with"
-_MADE = "Your account was made or changed by whoever asks"
 _TAKES_OVER = frozenset({"password", "secondFactor", "owner", "value"})
 """What gives somebody a person's account, or a key, without its being allowed more."""
 _FIRST_STEPS = frozenset({"api-keys.create", "people.create"})
@@ -57,9 +56,13 @@ class ConflictChecker:
         if seen is None or seen.since > since:
             seen = self._behind[key] = _KeyHistory(since, _behind_the_key(request, since))
         if any(person == self._person_id and at >= since for person, at in seen.people):
-            return f"{_ISSUED}, within {days} days before."
+            return message(
+                "You issued, rotated or widened the key that asks, or the rights it acts with, within {days} days "
+                "before.",
+                days=days,
+            )
         if self._is_made_by(request.requester_id, since):
-            return f"{_MADE}, within {days} days before."
+            return message("Your account was made or changed by whoever asks, within {days} days before.", days=days)
         return None
 
     def _is_made_by(self, requester_id: int, since: datetime) -> bool:

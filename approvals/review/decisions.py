@@ -17,6 +17,7 @@ from approvals.states import WITHDRAWN, move
 from core.call import PersonRef
 from core.database import shared_clock
 from core.errors import NotFound
+from core.text.messages import message
 
 
 def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest:
@@ -41,7 +42,7 @@ def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | 
     """
     change_request = _find_undecided(person, request_id)
     if needs_two(change_request) and change_request.first_approved_by_id == person.id:
-        raise AlreadyDecided("You approved it already: somebody else has to approve it too.")
+        raise AlreadyDecided(message("You approved it already: somebody else has to approve it too."))
     _require_shown(change_request, digest)
     if needs_two(change_request) and change_request.first_approved_by_id is None:
         if _approve_first(person, request_id, comment):

@@ -10,13 +10,14 @@ from active_directory import LdapError
 from approvals.models import ChangeRequest
 from core.call import Call, CredentialKind, CredentialRef, Surface
 from core.errors import Forbidden, GatewayError
+from core.text.messages import message
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import visibility_of
 from keys.models import Person
 from keys.permissions.effective import call_for_person
 from keys.permissions.scoping import is_confined
 
-HIDDEN = "It concerns objects outside of what you are confined to."
+HIDDEN = message("It concerns objects outside of what you are confined to.")
 """Why somebody may not decide a request that they see."""
 
 

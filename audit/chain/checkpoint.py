@@ -19,6 +19,7 @@ from audit.chain.head_export import Head, head, write_head
 from audit.chain.row_checks import UNREADABLE
 from audit.models import LogSeal
 from core.redis.clients import redis_client
+from core.text.messages import message
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -56,16 +57,35 @@ def is_held(mark: Head) -> bool:
 
 def what_is_missing(mark: Head) -> str:
     """What to say of a log that has not got the marked seal any more."""
-    made = f"it was sealed up to seal {mark['seal']}, at {mark['sealedAt']}"
+    seal, at = mark["seal"], mark["sealedAt"]
     try:
         newest = head()
     except UNREADABLE:
-        return f"the end of the log cannot be read: {made}"
+        return message(
+            "the end of the log cannot be read: it was sealed up to seal {seal}, at {time}", seal=seal, time=at
+        )
     if newest is not None and newest["seal"] >= mark["seal"]:
-        return f"the log was made anew: {made}, and has another seal {mark['seal']} now"
-    left = f"ends with seal {newest['seal']}" if newest else "is empty now"
-    missing = mark["records"] - (newest["records"] if newest else 0)
-    return f"up to {missing} records are missing: {made}, and {left}"  # one that was sealed while open counts twice
+        return message(
+            "the log was made anew: it was sealed up to seal {seal}, at {time}, and has another seal {again} now",
+            seal=seal,
+            time=at,
+            again=seal,
+        )
+    missing = mark["records"] - (newest["records"] if newest else 0)  # one that was sealed while open counts twice
+    if newest is None:
+        return message(
+            "up to {count} records are missing: it was sealed up to seal {seal}, at {time}, and is empty now",
+            count=missing,
+            seal=seal,
+            time=at,
+        )
+    return message(
+        "up to {count} records are missing: it was sealed up to seal {seal}, at {time}, and ends with seal {last}",
+        count=missing,
+        seal=seal,
+        time=at,
+        last=newest["seal"],
+    )
 
 
 def _file() -> Path:

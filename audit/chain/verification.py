@@ -33,6 +33,7 @@ from audit.chain.seals import (
     verification_mac,
 )
 from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
+from core.text.messages import message
 
 KEY_IS_MISSING = "log key "
 """How a finding begins that is none about the log: a key is gone, and what it sealed cannot be checked."""
@@ -98,8 +99,14 @@ def find_missing_keys() -> Iterator[Finding]:
         if key not in known:
             yield Finding(
                 None,
-                f"{KEY_IS_MISSING}{number} ({key}) is missing, which made seals {first} to {last}: "
-                "put it behind the others in GATEWAY_LOG_KEYS",
+                message(
+                    "log key {number} ({key}) is missing, which made seals {first} to {last}: put it behind the others "
+                    "in GATEWAY_LOG_KEYS",
+                    number=number,
+                    key=key,
+                    first=first,
+                    last=last,
+                ),
             )
 
 
@@ -182,17 +189,23 @@ def why_doubted(record: OperationRecord) -> str | None:
     """
     missing = next(find_missing_keys(), None)
     if missing is not None:
-        return f"It cannot be verified: {missing}."
+        return message("It cannot be verified: {why}.", why=missing.what)
     if record.sealed_as == SealedAs.REFUSED or not is_authentic(record):
-        return "It was changed after it was written, or was never written by the gateway."
+        return message("It was changed after it was written, or was never written by the gateway.")
     if record.seal is None:
         return None
     seal = read_by_key(LogSeal, [record.seal]).get(record.seal)
     if seal is None or isinstance(seal, Malformed):
-        return f"Seal {record.seal}, which it was in, is {'missing' if seal is None else 'malformed'}."
+        return (
+            message("Seal {number}, which it was in, is missing.", number=record.seal)
+            if seal is None
+            else message("Seal {number}, which it was in, is malformed.", number=record.seal)
+        )
     entries = [entry for entry in unpack(bytes(seal.entries)) if entry.record_id == record.id]
     if not entries or not agrees(entries[-1], record):
-        return f"It is not as seal {seal.number} holds it: it was changed after it had been sealed."
+        return message(
+            "It is not as seal {number} holds it: it was changed after it had been sealed.", number=seal.number
+        )
     return None
 
 
@@ -217,9 +230,9 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
             previous, expected = seal, int(seal.key) + 1 if seal.key.isdecimal() else expected
             continue
         if seal.number != expected:
-            yield Finding(None, f"seal {expected} is missing")
+            yield Finding(None, message("seal {number} is missing", number=expected))
         elif not isinstance(previous, Malformed) and not follows(seal, previous):
-            yield Finding(None, f"seal {seal.number} was changed")
+            yield Finding(None, message("seal {number} was changed", number=seal.number))
         if head and seal.number == head["seal"]:
             head_was_seen = seal.mac == head["mac"]
         entries = list(unpack(bytes(seal.entries)))

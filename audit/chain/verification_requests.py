@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from audit.chain.verification import Progress, find_tampering, keep_verification
 from core.errors import ServiceUnavailable
 from core.redis.broker import BrokerUnavailable, send_task
+from core.text.messages import message
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -32,7 +33,7 @@ def begin() -> bool:
             cache.delete(_UNDER_WAY)
             raise
     except (BrokerUnavailable, RedisError) as error:
-        raise ServiceUnavailable("No worker can be asked: the broker is away.") from error
+        raise ServiceUnavailable(message("No worker can be asked: the broker is away.")) from error
     return True
 
 

@@ -21,6 +21,7 @@ from audit.chain.append_only import TABLE
 from audit.model_changes.descriptions import AuditedModel, Changed, Facts, audited_model_of
 from core.call import Call, Surface
 from core.errors import GatewayError
+from core.text.messages import message
 from core.versions import lock_record
 
 _is_open: ContextVar[bool] = ContextVar("administration", default=False)
@@ -37,8 +38,11 @@ class AccessNeedsTwo(GatewayError):
     def __init__(self, made: list[Changed]) -> None:
         reasons = [reason for item in made for reason in item.widened_access]
         super().__init__(
-            f"This gives more access: {'; '.join(reasons)}. Ask for it in the console or by /rest, where it waits "
-            "until a second person has approved it."
+            message(
+                "This gives more access: {reasons}. Ask for it in the console or by /rest, where it waits until a "
+                "second person has approved it.",
+                reasons="; ".join(reasons),
+            )
         )
         self.made = made
         self.reasons = reasons

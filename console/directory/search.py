@@ -15,6 +15,7 @@ from console.shared.downloads import FORMATS, download
 from console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from console.shared.safe_redirect import own_path
 from core.errors import GatewayError, InvalidRequest
+from core.text.messages import message
 from directory.errors import ObjectNotFound
 from directory.shapes import kinds
 
@@ -34,7 +35,7 @@ def resource_of(page: PageContext) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
     resource = page.query.get("kind", "objects")
     if resource not in RESOURCES:
-        raise InvalidRequest.naming("is not a searchable kind", parameter="kind")
+        raise InvalidRequest.naming(message("is not a searchable kind"), parameter="kind")
     return resource
 
 

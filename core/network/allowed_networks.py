@@ -5,6 +5,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from core.network.ip_addresses import KnownAddresses, parse_address
 
+from core.text.messages import message
+
 _MAPPED = IPv6Network("::ffff:0:0/96")
 
 
@@ -12,12 +14,14 @@ def normalise_network(text: str) -> str:
     """The normal form of an address or block; raises ValueError saying what is wrong."""
     given = text.strip()
     if "%" in given:
-        raise ValueError(f"{text}: an address with a zone is of this machine only")
+        raise ValueError(message("{text}: an address with a zone is of this machine only", text=text))
     try:
         network = ip_network(given)
     except ValueError as error:
         # Host bits in a block are usually a typing error: 10.1.2.3/8 is hardly meant to admit sixteen million hosts.
-        raise ValueError(f"{text}: {'has host bits set' if 'host bits' in str(error) else 'is no address'}") from None
+        if "host bits" in str(error):
+            raise ValueError(message("{text}: has host bits set", text=text)) from None
+        raise ValueError(message("{text}: is no address", text=text)) from None
     plain = _unmapped(network)
     return str(plain.network_address) if plain.prefixlen == plain.max_prefixlen else str(plain)
 

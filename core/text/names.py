@@ -5,6 +5,7 @@ A reader of the log and an approver see names, and nothing else of who asks.
 
 import unicodedata
 
+from core.text.messages import message
 from core.text.unseen import has_unseen
 
 # Recommended for identifiers by Unicode Standard Annex #31 (table 5), by the first word of their letters' names.
@@ -37,7 +38,7 @@ def require_label(text: str) -> str:
 def refuse_label(text: str) -> str | None:
     """What keeps a text from being the name of a role or a key, or a person's display name; None when nothing does."""
     if has_unseen(text):
-        return "contains characters that are not seen, or that change how others are read"
+        return message("contains characters that are not seen, or that change how others are read")
     return None
 
 
@@ -47,13 +48,13 @@ def refuse_username(name: str) -> str | None:
     others = [character for character in name if character not in letters]
     scripts = frozenset(_script(letter) for letter in letters)
     if any(not character.isascii() for character in others):
-        return "may contain digits 0 to 9, and no others"
+        return message("may contain digits 0 to 9, and no others")
     if not scripts <= _SCRIPTS:
-        return "contains letters of a script that names are not written in"
+        return message("contains letters of a script that names are not written in")
     if len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER):
-        return "mixes letters of several scripts, which look like one another"
+        return message("mixes letters of several scripts, which look like one another")
     if any(letter != letter.lower() for letter in letters if not letter.isascii()):
-        return "may contain capital letters from A to Z, and no others"
+        return message("may contain capital letters from A to Z, and no others")
     return None
 
 

@@ -35,6 +35,7 @@ from audit import log
 from core.call import Call, DirectoryRef
 from core.database import shared_clock
 from core.errors import Conflict, GatewayError
+from core.text.messages import message
 from directory import errors
 from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, find_minimum_age_hint
 from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
@@ -64,7 +65,7 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
     over, OutcomeUnknown when the directory gave no answer: then it is found out later.
     """
     if not row.is_bind_password_sealed:
-        raise Conflict("The bind password was given for other servers or another name: give it anew first.")
+        raise Conflict(message("The bind password was given for other servers or another name: give it anew first."))
     if row.pending_since is not None:
         _settle(row)
     with errors.translated():
@@ -75,7 +76,7 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
         policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName"), shortest=LENGTH
     )
     if not _begin(row, new):
-        raise Conflict("The connection is being changed, or its password rotated, by somebody else.")
+        raise Conflict(message("The connection is being changed, or its password rotated, by somebody else."))
     sleep(REVISION_SECONDS + 0.5)  # by then every process has the pending password to try
 
     write = Modify(
@@ -130,7 +131,7 @@ def _find_own_account(client: Client, bind_name: str) -> Entry:
         entries = list(rows)
         found = entries[0] if len(entries) == 1 else None
     if found is None:
-        raise errors.ObjectNotFound("The gateway's own account cannot be found by its bind name.")
+        raise errors.ObjectNotFound(message("The gateway's own account cannot be found by its bind name."))
     return found
 
 
@@ -155,7 +156,7 @@ def _begin(row: DirectoryConnection, new: str) -> bool:
 def _settle(row: DirectoryConnection) -> None:
     """Find out which password the account has since a rotation was interrupted. Raises Conflict for one under way."""
     if row.pending_since is None or shared_clock.now() - row.pending_since < INTERRUPTED_AFTER:
-        raise Conflict("The password of this connection is being rotated.")
+        raise Conflict(message("The password of this connection is being rotated."))
     with errors.translated():
         client = get_client(row.id)
         is_new = bind_attempts.authenticate(row, client, row.pending_bind_password) is not BindResult.WRONG
@@ -165,7 +166,7 @@ def _settle(row: DirectoryConnection) -> None:
     elif is_old:
         _give_up(row.id, row.pending_bind_password)
     else:
-        raise errors.Unavailable("Neither the old nor the new password of the gateway's account is accepted.")
+        raise errors.Unavailable(message("Neither the old nor the new password of the gateway's account is accepted."))
     row.refresh_from_db()
 
 

@@ -17,6 +17,7 @@ from active_directory import (
 from core.call import Call
 from core.errors import InvalidRequest
 from core.operation import Risk
+from core.text.messages import message
 from directory import errors
 from directory.changes.checks.prechecks import (
     refuse_primary_group_of_new,
@@ -78,7 +79,9 @@ class _Attributes:
         """Give it what a member of the body stands for. Raises AttributesConflict when the updates give it one too."""
         where = pointer(*member)
         if attribute in self:
-            raise errors.AttributesConflict.naming(f"{attribute} is also among the attributes", pointer=where)
+            raise errors.AttributesConflict.naming(
+                message("{attribute} is also among the attributes", attribute=attribute), pointer=where
+            )
         self.values[attribute] = (value,)
         self.where[attribute.lower()] = where
 
@@ -127,7 +130,9 @@ def propose_create(call: Call, *, object_class: str, body: CreateNamed) -> Propo
     refuse_primary_group_of_new(steps)
     if (other := client.find(str(dn), ("objectGUID",))) is not None:
         require_still_taken(client, other)
-        raise errors.AlreadyExists(f"There is an object with the name {body.name!r} in this container already.")
+        raise errors.AlreadyExists(
+            message("There is an object with the name {name!r} in this container already.", name=body.name)
+        )
     require_free(client, new.values, new.where)
     planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
     policy = None
@@ -162,7 +167,10 @@ def _class_of_new(schema: Schema, object_class: str) -> tuple[list[str], str]:
     """
     known = schema.object_class(object_class)
     if known is None or not known.structural:
-        raise InvalidRequest.naming(f"{object_class!r} is no structural class of the schema", pointer="#/objectClass")
+        raise InvalidRequest.naming(
+            message("{object_class!r} is no structural class of the schema", object_class=object_class),
+            pointer="#/objectClass",
+        )
     inherited = schema.superclasses(known.name)
     rdn_attribute = next(
         (found.rdn_attribute for found in map(schema.object_class, inherited) if found and found.rdn_attribute), None
@@ -189,7 +197,7 @@ def _add_account(new: _Attributes, kind: Kind, body: CreateAccount) -> None:
         new.set("pwdLastSet", b"0", "account")
     if body.password is not None:
         if not body.password:
-            raise InvalidRequest.naming("must not be empty", pointer="#/password")
+            raise InvalidRequest.naming(message("must not be empty"), pointer="#/password")
         new.values["unicodePwd"] = (quoted_password(body.password),)
 
 
@@ -206,10 +214,10 @@ def _risk_of_account(new: _Attributes, kind: Kind, password_at: str | None) -> s
     if not control & UserAccountControl.ACCOUNTDISABLE:
         if "unicodePwd" not in new.values and kind is not Kind.SERVICE_ACCOUNT:
             where = password_at or new.where["useraccountcontrol"]
-            raise errors.PasswordRequired.naming("an enabled account needs a password", pointer=where)
-        return "it creates an enabled account"
+            raise errors.PasswordRequired.naming(message("an enabled account needs a password"), pointer=where)
+        return message("it creates an enabled account")
     never_expires = bool(control & UserAccountControl.DONT_EXPIRE_PASSWD)
-    return "it creates an account whose password never expires" if never_expires else None
+    return message("it creates an account whose password never expires") if never_expires else None
 
 
 def _add_account_name(new: _Attributes, kind: Kind, name: str, given: str | None) -> None:

@@ -18,6 +18,7 @@ from active_directory import (
 )
 from core.call import Call
 from core.operation import Risk
+from core.text.messages import Message, message
 from directory import errors
 from directory.changes.checks.deletion_protection import require_deletable
 from directory.changes.checks.subtrees import time_warnings
@@ -102,7 +103,10 @@ def _require_judgeable(entry: Entry) -> None:
     """
     if not all(name in entry for name in ("objectGUID", "objectClass", "nTSecurityDescriptor")):
         raise errors.DirectoryDenied(
-            f"The gateway's own account may not read {entry.dn}: what would be deleted with it cannot be judged."
+            message(
+                "The gateway's own account may not read {dn}: what would be deleted with it cannot be judged.",
+                dn=entry.dn,
+            )
         )
 
 
@@ -118,31 +122,64 @@ def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
             yield AttributeChange(attribute.name, tuple(decode(attribute, entry.values(name))), ())
 
 
+def _kept_in_recycle_bin(days: int | None, *, has_content: bool) -> Message:
+    """How long the recycle bin keeps an object with what is below it; `days` is None where it cannot be read."""
+    if not has_content:
+        return (
+            message(
+                "The recycle bin keeps it for {days} days, with attributes and memberships: until then the deletion "
+                "can be undone.",
+                days=days,
+            )
+            if days
+            else message(
+                "The recycle bin keeps it, with attributes and memberships: until then the deletion can be undone."
+            )
+        )
+    return (
+        message(
+            "The recycle bin keeps it and everything below it for {days} days, with attributes and memberships: "
+            "until then the deletion can be undone.",
+            days=days,
+        )
+        if days
+        else message(
+            "The recycle bin keeps it and everything below it, with attributes and memberships: until then the "
+            "deletion can be undone."
+        )
+    )
+
+
 def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str, ...]:
     """What goes, and what a restore could bring back."""
     warnings = []
     if below:
-        told = "1 object below it is" if len(below) == 1 else f"{len(below)} objects below it are"
-        warnings += [f"{told} deleted too: {_kinds(below)}.", *time_warnings(len(below))]
+        kinds = _kinds(below)
+        if len(below) == 1:
+            warnings.append(message("1 object below it is deleted too: {kinds}.", kinds=kinds))
+        else:
+            warnings.append(
+                message("{count} objects below it are deleted too: {kinds}.", count=len(below), kinds=kinds)
+            )
+        warnings += time_warnings(len(below))
     if groups := entry.texts("memberOf"):
-        warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
+        warnings.append(message("It is a member of {count} groups: {shown}.", count=len(groups), shown=_shown(groups)))
     if members := entry.values("member"):
-        warnings.append(f"Its {len(members)} members lose the membership.")
+        warnings.append(message("Its {count} members lose the membership.", count=len(members)))
     if is_recycle_bin_enabled(client):
-        days = days_in_recycle_bin(client)
-        what = "it and everything below it" if below else "it"
-        warnings.append(
-            f"The recycle bin keeps {what}{f' for {days} days' if days else ''}, with attributes and memberships: "
-            "until then the deletion can be undone."
-        )
+        warnings.append(_kept_in_recycle_bin(days_in_recycle_bin(client), has_content=bool(below)))
     else:
         warnings.append(
-            "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and access "
-            "control list. Its other attributes and memberships are lost to the directory and given back from the "
-            "operations log; its password is lost."
+            message(
+                "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and "
+                "access control list. Its other attributes and memberships are lost to the directory and given back "
+                "from the operations log; its password is lost."
+            )
         )
         if below:
-            warnings.append(f"Of the {len(below)} objects below it the operations log keeps no attributes.")
+            warnings.append(
+                message("Of the {count} objects below it the operations log keeps no attributes.", count=len(below))
+            )
     return tuple(warnings)
 
 

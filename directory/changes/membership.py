@@ -10,6 +10,7 @@ from active_directory import Entry, Modification, Modify, guid_reference
 from core.call import Call
 from core.errors import InvalidRequest
 from core.operation import Risk
+from core.text.messages import message
 from directory import errors
 from directory.changes.checks.group_cycles import cycle_check
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
@@ -57,11 +58,13 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     found = find_members()
     for guid, where in (adding | removing).items():
         if guid not in found:
-            raise errors.ObjectNotFound.naming(f"there is no object {guid}", pointer=where)
+            raise errors.ObjectNotFound.naming(message("there is no object {guid}", guid=guid), pointer=where)
 
     fixed = those_with_primary_group(group, found.values())
     for guid in fixed & removing.keys():
-        raise errors.PrimaryGroup.naming(f"it is the primary group of {found[guid].dn}", pointer=removing[guid])
+        raise errors.PrimaryGroup.naming(
+            message("it is the primary group of {dn}", dn=found[guid].dn), pointer=removing[guid]
+        )
     listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
     members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed} if listed else fixed
     coming = {guid: found[guid] for guid in adding if guid not in members}
@@ -101,14 +104,17 @@ def _read(body: ChangeMembers) -> tuple[dict[UUID, str], dict[UUID, str]]:
     """Whom to add and whom to remove, each once, with the pointer to where the body says so first."""
     for name, guids in (("add", body.add), ("remove", body.remove)):
         if len(guids) > MAX_VALUES:
-            detail = f"more than {MAX_VALUES} members"
+            detail = message("more than {count} members", count=MAX_VALUES)
             raise errors.TooManyValues.naming(
-                detail, pointer=f"#/{name}", sentence=f"{name}: {detail}", maxValues=MAX_VALUES
+                detail,
+                pointer=f"#/{name}",
+                subject=name,
+                maxValues=MAX_VALUES,
             )
     adding, removing = _pointers("add", body.add), _pointers("remove", body.remove)
     for guid, where in removing.items():
         if guid in adding:
-            raise InvalidRequest.naming(f"{guid} is also in the list to add", pointer=where)
+            raise InvalidRequest.naming(message("{guid} is also in the list to add", guid=guid), pointer=where)
     return adding, removing
 
 
@@ -137,5 +143,5 @@ def _change(added: Sequence[Entry], removed: Sequence[Entry], *, kept: int) -> t
 
 def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Risk, str | None]:
     if added:
-        return Risk.SECURITY, "it adds members to the group"
-    return (Risk.DESTRUCTIVE, "it removes members from the group") if removed else (Risk.ORDINARY, None)
+        return Risk.SECURITY, message("it adds members to the group")
+    return (Risk.DESTRUCTIVE, message("it removes members from the group")) if removed else (Risk.ORDINARY, None)

@@ -12,6 +12,7 @@ from active_directory import Client, DistinguishedName, Entry, Equals, InstanceT
 from core.call import Call
 from core.errors import InvalidRequest
 from core.operation import Risk
+from core.text.messages import message
 from directory import errors
 from directory.changes.checks.deletion_protection import require_deletable
 from directory.changes.checks.prechecks import require_possible_parent
@@ -79,13 +80,15 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
 def _why_destructive(client: Client, entry: Entry, kind: Kind) -> str | None:
     """Other policies may apply to everybody in it, and other people may be delegated its administration."""
     if kind is Kind.ORGANIZATIONAL_UNIT:
-        return "it moves an organizational unit"
+        return message("it moves an organizational unit")
     if not has_children(client, entry):
         return None
     is_account = Equals("objectClass", "user")
     accounts = client.search(entry.dn, Scope.SUBTREE, is_account, attributes=("objectGUID",), limit=2)
     return (
-        "it moves a container with accounts in it" if any(account.guid != entry.guid for account in accounts) else None
+        message("it moves a container with accounts in it")
+        if any(account.guid != entry.guid for account in accounts)
+        else None
     )
 
 
@@ -129,7 +132,7 @@ def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> t
     protected = is_protected(client, entry) or (has_children(client, entry) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     if (entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT:
-        raise errors.DirectoryRejected("The root of a naming context has no other place and no other name.")
+        raise errors.DirectoryRejected(message("The root of a naming context has no other place and no other name."))
     return entry, protected
 
 
@@ -182,7 +185,9 @@ def _require_free(client: Client, entry: Entry, new_dn: str) -> None:
     if other is not None and other.guid != entry.guid:
         require_still_taken(client, other)
         name = DistinguishedName.parse(new_dn).rdn_value
-        raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
+        raise errors.AlreadyExists(
+            message("There is an object with the name {name!r} in this container already.", name=name)
+        )
 
 
 def _read_at(call: Call, guid: UUID, expected: str | None) -> DirectoryObject:
@@ -202,16 +207,25 @@ def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
     below = sum(1 for _ in rows) - 1
     if below <= 0:
         return ()
-    count = f"More than {_COUNTED_BELOW}" if below > _COUNTED_BELOW else str(below)
-    return (f"{count} objects below it get another distinguished name.", *time_warnings(below))
+    if below > _COUNTED_BELOW:
+        told = message("More than {count} objects below it get another distinguished name.", count=_COUNTED_BELOW)
+    else:
+        told = message("{count} objects below it get another distinguished name.", count=below)
+    return (told, *time_warnings(below))
 
 
 _STAYING_NAMES = {
-    **dict.fromkeys(ACCOUNT_KINDS, "its sAMAccountName, userPrincipalName and displayName stay."),
-    Kind.COMPUTER: "its sAMAccountName, dNSHostName and service principal names stay, and the machine keeps its name.",
-    Kind.GROUP: "its sAMAccountName stays.",
+    **dict.fromkeys(
+        ACCOUNT_KINDS,
+        message("Only the object is renamed: its sAMAccountName, userPrincipalName and displayName stay."),
+    ),
+    Kind.COMPUTER: message(
+        "Only the object is renamed: its sAMAccountName, dNSHostName and service principal names stay, and the "
+        "machine keeps its name."
+    ),
+    Kind.GROUP: message("Only the object is renamed: its sAMAccountName stays."),
 }
 
 
 def _names_that_stay(kind: Kind) -> tuple[str, ...]:
-    return (f"Only the object is renamed: {_STAYING_NAMES[kind]}",) if kind in _STAYING_NAMES else ()
+    return (_STAYING_NAMES[kind],) if kind in _STAYING_NAMES else ()

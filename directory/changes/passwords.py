@@ -24,6 +24,7 @@ from core.call import Call
 from core.errors import GatewayError
 from core.rate_limits import count_password_change
 from core.shapes import render_timestamp
+from core.text.messages import message
 from directory import errors
 from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
 from directory.lookup.access import client_of, find_object
@@ -51,7 +52,7 @@ _ATTRIBUTES = (*TARGET_ATTRIBUTES, "displayName", "pwdLastSet", "lockoutTime")
 PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)
 """What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
-_LOCKED_OUT = "The account is locked out: its password cannot be changed before it is unlocked, only reset."
+_LOCKED_OUT = message("The account is locked out: its password cannot be changed before it is unlocked, only reset.")
 _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
 
 
@@ -171,34 +172,36 @@ def require_acceptable(
     if policy is None or is_exempt(entry):
         return
     if violation := find_violation(policy, password):
-        detail = f"The password does not meet the policy: {violation}."
+        detail = message("The password does not meet the policy: {violation}.", violation=violation)
         raise errors.PasswordPolicyViolation.naming(detail, pointer=pointer, policy=policy.as_json())
 
 
 def _warnings(entry: Entry, given: str | None, *, is_policy_known: bool, locked_out: bool) -> Iterator[str]:
     """What the directory may make of it, which only it can tell."""
-    yield "The password that is replaced may still open the account for up to an hour."
+    yield message("The password that is replaced may still open the account for up to an hour.")
     if not is_policy_known:
-        yield "The gateway's account may not read the password policy that applies here: the directory decides by it."
+        yield message(
+            "The gateway's account may not read the password policy that applies here: the directory decides by it."
+        )
     names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
     if given is not None and not is_exempt(entry) and contains_name(given, **names):
-        yield "The password contains a part of the account's names, which Windows refuses."
+        yield message("The password contains a part of the account's names, which Windows refuses.")
     if locked_out:
-        yield "The account is locked out."
+        yield message("The account is locked out.")
 
 
 def _warnings_of_reset(entry: Entry, *, must_change: bool, stays_locked_out: bool) -> Iterator[str]:
     control = UserAccountControl(entry.integer("userAccountControl") or 0)
     if stays_locked_out:
-        yield "A new password does not unlock it."
+        yield message("A new password does not unlock it.")
     if control & UserAccountControl.ACCOUNTDISABLE:
-        yield "The account is disabled, and a new password does not enable it."
+        yield message("The account is disabled, and a new password does not enable it.")
     if control & UserAccountControl.SMARTCARD_REQUIRED:
-        yield "The account signs in with a smart card; no password opens it."
+        yield message("The account signs in with a smart card; no password opens it.")
     if must_change and control & UserAccountControl.DONT_EXPIRE_PASSWD:
-        yield "The account's password never expires, so nobody will be asked to change it."
+        yield message("The account's password never expires, so nobody will be asked to change it.")
     if not must_change and entry.integer("pwdLastSet") == 0:
-        yield "The password had to be changed at the next sign-in; without mustChange it no longer has to be."
+        yield message("The password had to be changed at the next sign-in; without mustChange it no longer has to be.")
 
 
 def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | None:
@@ -207,7 +210,10 @@ def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | 
     if policy is None or last is None or last + policy.minimum_age <= datetime.now(UTC):
         return None
     until = render_timestamp((last + policy.minimum_age + timedelta(seconds=1)).replace(microsecond=0))
-    return f"The password was changed less than the minimum age ago and cannot be changed again before {until}."
+    return message(
+        "The password was changed less than the minimum age ago and cannot be changed again before {until}.",
+        until=until,
+    )
 
 
 def _explain_reset(client: Client, account: UUID, refusal: GatewayError) -> GatewayError:
@@ -219,8 +225,14 @@ def _explain_reset(client: Client, account: UUID, refusal: GatewayError) -> Gate
 def explain_refusal(policy: PasswordPolicy | None, refusal: GatewayError, *, hint: str | None = None) -> GatewayError:
     """What the directory's refusal of a write with a password means for this account, with the policy."""
     if isinstance(refusal, errors.PasswordPolicyViolation):
-        asked = f" It asks for {policy.describe()}." if policy else ""
-        detail = f"{refusal.title}.{asked}{f' {hint}' if hint else ''}"
+        title = message("The directory's password policy refuses this password")
+        detail = (
+            message("{title}. It asks for {requirements}.", title=title, requirements=policy.describe())
+            if policy
+            else message("{title}.", title=title)
+        )
+        if hint:
+            detail = message("{detail} {hint}", detail=detail, hint=hint)
         return errors.PasswordPolicyViolation(detail, policy=policy.as_json() if policy else None)
     cause = refusal.__cause__
     if isinstance(cause, LdapError) and cause.hex_code == _ACCOUNT_LOCKED_OUT:

@@ -21,6 +21,7 @@ from active_directory import (
 )
 from core.call import Call
 from core.errors import Forbidden
+from core.text.messages import message
 from directory import errors
 from directory.groups.nesting import (
     MEMBER_ATTRIBUTES,
@@ -50,7 +51,10 @@ def resolve_references(call: Call, steps: Sequence[Step], changes: Iterable[Attr
     found = resolve(client, {*wanted, *(name for name in spelled.values() if name is not None)})
     for name, step in wanted.items():
         if name not in found:
-            raise errors.InvalidValue.naming(f"{step.attribute.name}: there is no object {name}", pointer=step.where)
+            raise errors.InvalidValue.naming(
+                message("{attribute}: there is no object {name}", attribute=step.attribute.name, name=name),
+                pointer=step.where,
+            )
     resolved = {text: None if name is None else found.get(name) for text, name in spelled.items()}
     return {text: guid for text, guid in resolved.items() if guid is not None}
 

@@ -27,6 +27,7 @@ from audit.deletions import last_deletion
 from core.call import Call
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Risk
+from core.text.messages import message
 from directory import errors
 from directory.changes.checks.prechecks import require_possible_parent
 from directory.changes.references import parent_of
@@ -90,7 +91,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     if call.dry_run:
         warnings = (
             *_what_comes_back(kind, from_log, is_whole=is_whole, image=image),
-            *(() if password_kept is None else ("Its password counts as set at the moment of the restore.",)),
+            *(() if password_kept is None else (message("Its password counts as set at the moment of the restore."),)),
             *_left_below(client, entry),
         )
     return Proposal(
@@ -152,7 +153,7 @@ def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
     known = entry.identities.get(entry.text("lastKnownParent") or "")
     parent = None if known is None else client.find(known, ("objectGUID",))
     if parent is None:
-        raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
+        raise errors.ParentDeleted(message("The container the object was in is deleted: name another parent."))
     return find_object(call, parent.guid, attributes=PROTECTION_ATTRIBUTES)
 
 
@@ -171,7 +172,10 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str,
         require_still_taken(client, other)
         taken = DistinguishedName.parse(new_dn).rdn_value
         raise errors.AlreadyExists(
-            f"There is an object with the name {taken!r} in this container already: restore it under another name."
+            message(
+                "There is an object with the name {taken!r} in this container already: restore it under another name.",
+                taken=taken,
+            )
         )
     for attribute in ("sAMAccountName", "userPrincipalName"):
         text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
@@ -180,19 +184,21 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str,
         same = Equals(attribute, text)
         for other in list(client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=1)):
             require_still_taken(client, other)
-            raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
+            raise errors.AlreadyExists(
+                message("The {attribute} {text!r} is in use by another object.", attribute=attribute, text=text)
+            )
 
 
 def _what_comes_back(kind: Kind, from_log: FromLog, *, is_whole: bool, image: Image | None) -> Sequence[str]:
     if is_whole:
-        return ("The recycle bin has kept the object's attributes and memberships: they come back with it.",)
-    warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]
+        return (message("The recycle bin has kept the object's attributes and memberships: they come back with it."),)
+    warnings = [message("It is a tombstone: the directory has lost most of its attributes and all memberships.")]
     if image is None:
-        warnings.append("The operations log holds no record of this deletion: they stay lost.")
+        warnings.append(message("The operations log holds no record of this deletion: they stay lost."))
     elif from_log.steps or from_log.dependent_changes:
-        warnings.append("What the operations log holds of them is given back, as the changes show.")
+        warnings.append(message("What the operations log holds of them is given back, as the changes show."))
     if kind in ACCOUNT_KINDS:
-        warnings.append("The password is lost: nobody can sign in with the account before it has a new one.")
+        warnings.append(message("The password is lost: nobody can sign in with the account before it has a new one."))
     return (*warnings, *from_log.warnings)
 
 
@@ -202,4 +208,8 @@ def _left_below(client: Client, entry: Entry) -> tuple[str, ...]:
     in_it = Equals("lastKnownParent", entry.dn)
     rows = client.search(container.dn, Scope.ONE_LEVEL, in_it, ("objectGUID",), deleted=True)
     count = sum(1 for _ in rows)
-    return (f"{count} objects directly below it stay deleted: restore them afterwards.",) if count else ()
+    return (
+        (message("{count} objects directly below it stay deleted: restore them afterwards.", count=count),)
+        if count
+        else ()
+    )

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from active_directory import Client, Entry, Equals, Scope, decode, names_in
 from core.call import Call
+from core.text.messages import message
 from directory.errors import DirectoryDenied
 from directory.groups.ancestry import is_deleted
 from directory.lookup.access import require_inside_scopes
@@ -59,7 +60,9 @@ def find_restored_links(call: Call, client: Client, entry: Entry) -> RestoredLin
 def _groups_joined(client: Client, entry: Entry, names: Sequence[str]) -> list[Entry]:
     """The groups that the object is a member of again, its primary one included if it is not that of every account."""
     if any(name not in entry.identities for name in names):
-        raise DirectoryDenied("The gateway's own account may not read all groups that the object would be a member of.")
+        raise DirectoryDenied(
+            message("The gateway's own account may not read all groups that the object would be a member of.")
+        )
     found = client.read_many([entry.identities[name] for name in names], (*PROTECTION_ATTRIBUTES, "objectClass"))
     primary = _primary_group(client, entry)
     return [*found.values(), *([] if primary is None or primary.guid in found else [primary])]

@@ -31,6 +31,7 @@ from core.call import Call
 from core.errors import Forbidden, GatewayError
 from core.operation import Effect, Operation, Risk, find_operation
 from core.shapes import Id
+from core.text.messages import clause, message
 from directory import errors
 from directory.changes.accounts import propose_enabled
 from directory.changes.delete import propose_delete
@@ -108,7 +109,7 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
         if refusal.status not in (400, 404):
             raise
         # It speaks of an input that the caller never gave.
-        raise NotRevertible(f"What was before cannot be put back: {refusal.detail}") from None
+        raise NotRevertible(message("What was before cannot be put back: {detail}", detail=refusal.detail)) from None
     return replace(
         proposal,
         operation=inverse.name,
@@ -124,17 +125,17 @@ def _inverse_of(record: OperationRecord) -> Operation:
     try:
         made = find_operation(record.operation)
     except KeyError:
-        raise NotRevertible("The gateway has no such operation any more.") from None
+        raise NotRevertible(message("The gateway has no such operation any more.")) from None
     if made.effect is Effect.READ:
-        raise NotRevertible("It is a read, which changed nothing.")
+        raise NotRevertible(message("It is a read, which changed nothing."))
     if made.effect is Effect.ADMINISTER:
-        raise NotRevertible("It changed the gateway's own tables, not the directory.")
+        raise NotRevertible(message("It changed the gateway's own tables, not the directory."))
     if record.outcome != Outcome.SUCCEEDED:
         raise NotRevertible(_WHY_NOT[Outcome(record.outcome)])
     if made.inverse is None:
-        raise NotRevertible("There is no change that would take this one back.")
+        raise NotRevertible(message("There is no change that would take this one back."))
     if record.target_id is None:
-        raise NotRevertible("It is not known which object it made.")
+        raise NotRevertible(message("It is not known which object it made."))
     if made.inverse == "restore":
         return find_operation("deleted-objects.restore")
     # A run is recorded account by account, a restore under the name of where it came from: their kind tells the path.
@@ -143,7 +144,7 @@ def _inverse_of(record: OperationRecord) -> Operation:
 
 
 def _means(inverse: Operation) -> str:
-    return f"it means to {inverse.summary[:1].lower()}{inverse.summary[1:]}".rstrip(".")
+    return message("it means to {ground}", ground=clause(inverse.summary))
 
 
 def _answer(call: Call, record: OperationRecord, inverse: Operation, proposal: Proposal) -> Reverted:
@@ -201,7 +202,12 @@ def _named_now(
     attribute = schema.attribute(change.attribute)
     gone = tuple(name for name in references_of(schema, change) if name not in present)
     if gone and not _is_list_of_links(attribute):
-        raise NotRevertible(f"What {change.attribute} referred to is gone, or cannot be told for certain any more.")
+        raise NotRevertible(
+            message(
+                "What {attribute} referred to is gone, or cannot be told for certain any more.",
+                attribute=change.attribute,
+            )
+        )
 
     def renamed(values: Iterable[str]) -> tuple[str, ...]:
         kept = (value for value in values if all(name in present for name in names_in(attribute, value)))
@@ -214,7 +220,7 @@ def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
     try:
         entry = find_object(call, _target(record), kinds=RESOURCES[resource].kinds, attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
-        raise NotRevertible("The object does not exist any more.") from None
+        raise NotRevertible(message("The object does not exist any more.")) from None
     require_may_write(call, protected=is_protected(client_of(call), entry))
 
 
@@ -228,13 +234,13 @@ def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
     try:
         entry = find_deleted(call, _target(record), PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
-        raise NotRevertible("The object is not among the deleted ones (any more).") from None
+        raise NotRevertible(message("The object is not among the deleted ones (any more).")) from None
     require_may_write(call, protected=is_protected(client_of(call), entry))
     moment = deleted_at(entry, client_of(call).schema)
     assert record.directory_id is not None
     latest = moment and last_deletion(record.directory_id, _target(record), deleted_at=datetime.fromisoformat(moment))
     if not latest or latest.id != record.id:
-        raise NotRevertible("The object was restored and deleted again since.")
+        raise NotRevertible(message("The object was restored and deleted again since."))
     return propose_restore(call, id=_target(record), parent=None, name=None)
 
 
@@ -256,7 +262,7 @@ def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
     before, after = change.before[0], change.after[0]
     containers = _identities(call, record, [change])
     if not containers.keys() >= {parent_of(before), parent_of(after)}:
-        raise NotRevertible("It cannot be told for certain any more which containers it was moved between.")
+        raise NotRevertible(message("It cannot be told for certain any more which containers it was moved between."))
     present = find_object(call, _target(record), attributes=("parentGUID",))
     if containers[parent_of(after)].bytes_le not in present.values("parentGUID"):
         raise _drifted(call, [_place(after, present.dn)])
@@ -303,7 +309,7 @@ def _update(call: Call, record: OperationRecord, resource: str) -> Proposal:
     recorded = changes_of(record)
     wanted = [change for change in recorded if can_be_put_back(change)]
     if not wanted:
-        raise NotRevertible("The log does not know what was before, or only the directory may write it.")
+        raise NotRevertible(message("The log does not know what was before, or only the directory may write it."))
     present = _present_changes(call, record, wanted)
     links = [each for each in present if _is_list_of_links(client.schema.attribute(each.change.attribute))]
     others = [each.change for each in present if each not in links]
@@ -409,7 +415,7 @@ def _drifted(call: Call, differences: list[Difference]) -> NotRevertible:
         }
         for difference in differences
     ]
-    return NotRevertible(f"The object is not as this change left it: {named}.", differences=seen)
+    return NotRevertible(message("The object is not as this change left it: {named}.", named=named), differences=seen)
 
 
 _PROPOSALS: Final[dict[str, Callable[[Call, OperationRecord, str], Proposal]]] = {

@@ -20,6 +20,7 @@ from active_directory import (
 from core.call import Call
 from core.errors import Forbidden, InvalidRequest
 from core.operation import Risk
+from core.text.messages import message
 from directory import errors
 from directory.changes.checks.group_cycles import cycle_check
 from directory.changes.checks.prechecks import require_update_possible
@@ -170,7 +171,9 @@ def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
 
 def _require_part(fits: bool, member: str) -> None:
     if not fits:
-        raise InvalidRequest.naming(f"an object of this kind has no {member}", pointer=pointer(member))
+        raise InvalidRequest.naming(
+            message("an object of this kind has no {member}", member=member), pointer=pointer(member)
+        )
 
 
 def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
@@ -185,7 +188,9 @@ def _require_separate(updates: AttributeUpdates, account: AccountPart | None, gr
     for name, is_written in written.items():
         if is_written and name in names:
             where = pointer("group" if name == "grouptype" else "account")
-            raise errors.AttributesConflict.naming(f"{name} is also among the attributes", pointer=where)
+            raise errors.AttributesConflict.naming(
+                message("{name} is also among the attributes", name=name), pointer=where
+            )
 
 
 def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> str | None:
@@ -200,7 +205,7 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "password_never_expires" in given:
         bit = UserAccountControl.DONT_EXPIRE_PASSWD.value
         if change_control(delta, schema, entry, set_bits=bit if account.password_never_expires else 0, clear_bits=bit):
-            why_risky = "it changes whether the password ever expires"
+            why_risky = message("it changes whether the password ever expires")
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
     return why_risky
@@ -233,7 +238,7 @@ def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) 
         bits = bits | security if group.type == "security" else bits & ~security
     before = len(delta.changes)
     change_integer(delta, schema, entry, "groupType", bits.signed)
-    return "it changes the scope or type of the group" if len(delta.changes) > before else None
+    return message("it changes the scope or type of the group") if len(delta.changes) > before else None
 
 
 def change_control(delta: Delta, schema: Schema, entry: Entry, *, set_bits: int, clear_bits: int) -> bool:
@@ -248,5 +253,5 @@ def change_integer(delta: Delta, schema: Schema, entry: Entry, name: str, value:
     """Add to a delta what gives a single-valued attribute this number, guarded by the present one."""
     attribute = schema.attribute(name)
     if attribute is None:  # every Active Directory has them; one that does not cannot do this
-        raise errors.DirectoryFailed(f"The directory's schema has no {name}.")
+        raise errors.DirectoryFailed(message("The directory's schema has no {name}.", name=name))
     append_difference(delta, attribute, entry.values(name), [str(value).encode()])

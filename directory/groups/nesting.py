@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from active_directory import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
+from core.text.messages import message
 from directory import errors
 from directory.groups.ancestry import NESTING_ATTRIBUTES, groups_above
 from directory.shapes.modifications import Delta
@@ -39,12 +40,14 @@ def require_no_cycle(client: Client, group: Entry, members: Collection[Entry]) -
     """
     nested = {member.guid: member for member in members if is_group(member)}
     if group.guid in nested:
-        raise errors.GroupCycle("A group cannot be a member of itself.")
+        raise errors.GroupCycle(message("A group cannot be a member of itself."))
     if not nested:
         return
     for holder, _ in groups_above(client, group):
         if holder.guid in nested:
-            raise errors.GroupCycle(f"The group is a member of {holder.dn} already, directly or through others.")
+            raise errors.GroupCycle(
+                message("The group is a member of {dn} already, directly or through others.", dn=holder.dn)
+            )
 
 
 def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entry, str] | None:
@@ -82,10 +85,14 @@ def require_type_fits(client: Client, group: Entry, delta: Delta, *, tell: Calla
     may_not_suit = And(Or(_GROUP, Equals("objectClass", "foreignSecurityPrincipal")), Equals("memberOf", group.dn))
     members = [member for member in _search(client, may_not_suit) if member.dn.encode() not in leaving]
     if complaint := complaint_about_scopes(changed, members):
-        raise errors.DirectoryRejected(f"{complaint[1]} It has {tell(complaint[0].dn)}.")
+        raise errors.DirectoryRejected(
+            message("{complaint} It has {tell}.", complaint=complaint[1], tell=tell(complaint[0].dn))
+        )
     for holder in _search(client, And(_GROUP, Equals("member", group.dn))):
         if complaint := complaint_about_scopes(holder, [changed]):
-            raise errors.DirectoryRejected(f"{complaint[1]} It would be one of {tell(holder.dn)}.")
+            raise errors.DirectoryRejected(
+                message("{complaint} It would be one of {tell}.", complaint=complaint[1], tell=tell(holder.dn))
+            )
 
 
 def is_group(entry: Entry) -> bool:
@@ -119,7 +126,9 @@ def require_nobodys_primary_group(client: Client, leaving: Collection[Entry], *,
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
         for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
             group = groups[account.text("primaryGroupID") or ""]
-            raise errors.PrimaryGroup(f"{group.dn} is the primary group of {tell(account.dn)}.")
+            raise errors.PrimaryGroup(
+                message("{dn} is the primary group of {tell}.", dn=group.dn, tell=tell(account.dn))
+            )
 
 
 def relative_id(group: Entry) -> int | None:

@@ -22,6 +22,7 @@ from active_directory import (
 from core.call import Call
 from core.errors import Forbidden, InvalidRequest
 from core.shapes import parse_guid
+from core.text.messages import message
 from directory import errors
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
@@ -56,7 +57,7 @@ def parse_reference(text: str, *, pointer: str | None = None, parameter: str | N
     except InvalidValue:
         name = None
     if name is None or not name.rdns:
-        detail = "must be a UUID or a distinguished name"
+        detail = message("must be a UUID or a distinguished name")
         raise InvalidRequest.naming(detail, pointer=pointer, parameter=parameter)
     return name
 
@@ -151,7 +152,7 @@ def find_base(call: Call, reference: Reference, *, pointer: str | None = None, p
 
 
 def _absent(reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> errors.ObjectNotFound:
-    detail = f"There is no object {reference} in the directory."
+    detail = message("There is no object {reference} in the directory.", reference=reference)
     return errors.ObjectNotFound.naming(detail, pointer=pointer, parameter=parameter)
 
 

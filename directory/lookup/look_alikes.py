@@ -4,14 +4,16 @@ They are looked for among the siblings of what is named, and in the whole direct
 likely (`core.text.look_alikes`). Both searches are bounded, so not every such object is found.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
 from active_directory import Client, DistinguishedName, Equals, Or, Scope, comparable
 from core.call import Call
 from core.text.look_alikes import are_look_alikes, likely_twins
+from core.text.messages import Message, message
 from directory.lookup.access import client_of
 from directory.lookup.siblings import NAMES, Named, as_named, forms_of, objects_in
 from directory.lookup.visibility import Visibility, parent_of, visibility_of
@@ -29,14 +31,14 @@ _TOLD = 5
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What a change names: the beginning of the sentence about it, and the names by which it is known."""
+    """What a change names: the sentence that tells of its look-alike, and the names by which it is known."""
 
-    sentence: str
+    sentence: Callable[[str], Message]
     id: UUID | None
     names: tuple[str, ...]
 
 
-def look_alikes(call: Call, proposal: Proposal) -> tuple[str, ...]:
+def look_alikes(call: Call, proposal: Proposal) -> tuple[Message, ...]:
     """For each name that a change gives or refers to and that looks like another object's, a sentence that tells so.
 
     What the caller may not see is not named, and found by its account name alone: whether that is taken, they could
@@ -46,7 +48,7 @@ def look_alikes(call: Call, proposal: Proposal) -> tuple[str, ...]:
     given = _names_given(proposal)
     subjects = list(_referred(client, visibility, proposal))
     if given:
-        subjects.insert(0, _Subject("it gives a name that looks like that of", proposal.target.id, given))
+        subjects.insert(0, _Subject(_given, proposal.target.id, given))
     if not subjects:
         return ()
     beside = _find_beside(call, client, proposal, given) if given else []
@@ -81,10 +83,11 @@ def _referred(client: Client, visibility: Visibility, proposal: Proposal) -> Ite
     wanted = {*islice(referred, _REFERENCES), *((target.id,) if is_membership and target.id else ())}
     for guid, entry in client.read_many(wanted, ("objectGUID", *NAMES)).items():
         if guid == target.id:
-            sentence = "its target has a name that looks like that of"
+            sentence = _of_target
+        elif _may_name(visibility, entry.dn):
+            sentence = partial(_of_referred, entry.dn)
         else:
-            shown = entry.dn if _may_name(visibility, entry.dn) else "an object"
-            sentence = f"it refers to {shown}, whose name looks like that of"
+            sentence = _of_unseen_referred
         yield _Subject(sentence, guid, as_named(entry).names)
 
 
@@ -117,13 +120,29 @@ def _find_spelled(client: Client, subjects: Sequence[_Subject]) -> list[Named]:
     return found
 
 
-def _sentences(visibility: Visibility, subject: _Subject, others: Iterable[Named]) -> Iterator[str]:
+def _sentences(visibility: Visibility, subject: _Subject, others: Iterable[Named]) -> Iterator[Message]:
     for other in others:
         if other.id == subject.id or not _are_twins(subject.names, other.names):
             continue
         is_seen = _may_name(visibility, other.dn)
         if is_seen or _are_twins(subject.names, other.accounts):
-            yield f"{subject.sentence} {other.dn if is_seen else 'an account that the caller may not see'}"
+            yield subject.sentence(other.dn if is_seen else message("an account that the caller may not see"))
+
+
+def _given(other: str) -> Message:
+    return message("it gives a name that looks like that of {object}", object=other)
+
+
+def _of_target(other: str) -> Message:
+    return message("its target has a name that looks like that of {object}", object=other)
+
+
+def _of_referred(name: str, other: str) -> Message:
+    return message("it refers to {name}, whose name looks like that of {object}", name=name, object=other)
+
+
+def _of_unseen_referred(other: str) -> Message:
+    return message("it refers to an object, whose name looks like that of {object}", object=other)
 
 
 def _are_twins(names: Collection[str], others: Collection[str]) -> bool:

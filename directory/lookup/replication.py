@@ -16,6 +16,7 @@ from active_directory import Client, servers_asked_so_far
 from audit.identifiers import identifier_bounds
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from core.database import shared_clock
+from core.text.messages import message
 from directory import errors
 
 
@@ -23,7 +24,7 @@ class NotReplicatedYet(errors.Unavailable):
     """The object was changed at another domain controller a moment ago, and this one does not show it yet."""
 
     def __init__(self) -> None:
-        super().__init__("What was changed at another domain controller has not arrived at this one yet.")
+        super().__init__(message("What was changed at another domain controller has not arrived at this one yet."))
 
 
 def server_of(evidence: dict[str, Any] | None) -> str | None:

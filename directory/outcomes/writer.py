@@ -22,6 +22,7 @@ from active_directory import Add, Client, Delete, LateAnswers, LdapError, Modify
 from audit import log
 from audit.models import OperationRecord, Outcome
 from core.errors import GatewayError, ServiceUnavailable
+from core.text.messages import message
 from directory import errors
 from directory.lookup.replication import NotReplicatedYet, server_of
 from directory.models import PasswordAttempt
@@ -36,7 +37,7 @@ class NotSentInTime(ServiceUnavailable):
     """So much time has passed since the intent that a settler may have closed its record: the write was not sent."""
 
     def __init__(self) -> None:
-        super().__init__("The change was held up for too long and was not sent.")
+        super().__init__(message("The change was held up for too long and was not sent."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Whether a policy then applies (security filtering, WMI filters) is the clients' 
 import re
 
 from active_directory import Client, DistinguishedName, Entry, LdapError
+from core.text.messages import message
 from directory.lookup.visibility import Visibility
 
 _LINK = re.compile(r"\[LDAP://([^;\]]+);(\d+)\]", re.IGNORECASE)  # [MS-GPOL] 2.2.2
@@ -23,9 +24,9 @@ def inheritance_warnings(client: Client, entry: Entry, new_parent: str, visibili
     gained = {key: dn for key, dn in after.items() if key not in before}
     warnings = []
     if lost:
-        warnings.append(f"Group policies no longer inherited: {_names(client, lost, visibility)}.")
+        warnings.append(message("Group policies no longer inherited: {names}.", names=_names(client, lost, visibility)))
     if gained:
-        warnings.append(f"Group policies newly inherited: {_names(client, gained, visibility)}.")
+        warnings.append(message("Group policies newly inherited: {names}.", names=_names(client, gained, visibility)))
     return tuple(warnings)
 
 

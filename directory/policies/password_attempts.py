@@ -19,6 +19,7 @@ from django.utils.crypto import salted_hmac
 
 from active_directory import Client, Entry, Modify, Write, filetime_to_datetime
 from core.errors import RateLimited
+from core.text.messages import message
 from core.versions import lock_record
 from directory import errors
 from directory.models import PasswordAttempt
@@ -162,7 +163,7 @@ def _require_few_targets(credential_id: str, digest: str) -> None:
     first_of_each = list(others.values("account_digest").annotate(first=Min("at")).values_list("first", flat=True))
     if len(first_of_each) >= limit.Requests:
         rest = min(first_of_each) + timedelta(seconds=limit.WindowSeconds) - now
-        why = "This credential has given wrong passwords for too many accounts"
+        why = message("This credential has given wrong passwords for too many accounts")
         raise RateLimited(retry_after=max(1, int(rest.total_seconds()) + 1), why=why)
 
 

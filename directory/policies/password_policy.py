@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from typing_extensions import TypedDict
 
 from active_directory import ANYTHING, Client, DomainRid, Entry, PasswordProperties, Scope, UserAccountControl
+from core.text.messages import message
 from directory.shapes.passwords import utf16_length
 
 RESULTANT_POLICY = "msDS-ResultantPSO"
@@ -264,9 +265,9 @@ def find_violation(policy: PasswordPolicy, password: str) -> str | None:
     the English ones, Windows and Samba take others too), and they decide.
     """
     if utf16_length(password) < policy.minimum_length:
-        return f"it has fewer than {policy.minimum_length} characters"
+        return message("it has fewer than {count} characters", count=policy.minimum_length)
     if policy.complexity and len(set(_categories(password))) < CATEGORIES_NEEDED:
-        return f"it has fewer than {CATEGORIES_NEEDED} kinds of characters"
+        return message("it has fewer than {count} kinds of characters", count=CATEGORIES_NEEDED)
     return None
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from active_directory import Client, Equals, LdapError, NotFound, Scope
 from core.errors import GatewayError
+from core.text.messages import message
 from directory import errors
 
 GROUP_MANAGED_CLASS = "msDS-GroupManagedServiceAccount"
 
-_SEEN_NONE = (
+_SEEN_NONE = message(
     "No KDS root key of the forest can be seen by the gateway's account. Without one the domain makes no password for "
     "a group-managed service account: a domain administrator makes the key (Add-KdsRootKey, or samba-tool domain kds "
     "root-key create)."

@@ -10,6 +10,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from active_directory import Client, DistinguishedName, Entry, ProtocolError
+from core.text.messages import message
 
 # wellKnownObjects of the domain ([MS-ADTS] 6.1.1.4), which tells containers whatever they are called.
 _SYSTEM = "AB1D30F3768811D1ADED00C04FD8D5CD"  # GUID_SYSTEMS_CONTAINER_W
@@ -77,12 +78,14 @@ def why_governing(client: Client, dn: str) -> str | None:
     if not places.contains(dn):
         return None
     if is_within(client.configuration_naming_context):
-        return "a part of the forest's configuration"
+        return message("a part of the forest's configuration")
     if any(is_within(name) for name in places.others):
-        return "a part of another naming context, such as the domain's DNS zones"
+        return message("a part of another naming context, such as the domain's DNS zones")
     if is_within(places.domain_controllers):
-        return "a part of the domain controllers' container"
-    return "a part of the domain's System container" if is_within(places.system) else "the domain itself"
+        return message("a part of the domain controllers' container")
+    return (
+        message("a part of the domain's System container") if is_within(places.system) else message("the domain itself")
+    )
 
 
 def is_for_everybody(client: Client, container: Entry) -> bool:

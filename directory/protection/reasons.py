@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from active_directory import Client, DistinguishedName, Entry, SystemFlags, UserAccountControl
+from core.text.messages import message
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import places_of, why_governing
@@ -28,8 +29,12 @@ def why_protected(client: Client, guid: UUID) -> str | None:
     if below is None:
         return None
     if "objectGUID" not in below:
-        return f"it holds {_name(below.dn)}, which the gateway's account may not read"
-    return f"it holds {_name(below.dn)}, {_own_reason(client, below) or 'which is protected'}"
+        return message("it holds {name}, which the gateway's account may not read", name=_name(below.dn))
+    return message(
+        "it holds {name}, {protection}",
+        name=_name(below.dn),
+        protection=_own_reason(client, below) or message("which is protected"),
+    )
 
 
 def _own_reason(client: Client, entry: Entry) -> str | None:
@@ -41,24 +46,30 @@ def _reasons(client: Client, entry: Entry) -> Iterator[str]:
     domain_sid = places_of(client).domain_sid
     sid = next(iter(entry.values("objectSid")), None)
     if sid in administrative_accounts(domain_sid):
-        yield "a built-in administrative account"
+        yield message("a built-in administrative account")
     if sid in administrative_groups(domain_sid):
-        yield "a built-in administrative group"
+        yield message("a built-in administrative group")
     if sid is not None and (connection := bind_accounts(client).get(sid)) is not None:
-        yield "the account that the gateway signs in with" + (f" (connection {connection})" if connection else "")
+        yield (
+            message("the account that the gateway signs in with (connection {name})", name=connection)
+            if connection
+            else message("the account that the gateway signs in with")
+        )
     path, right = path_to_holders(client, entry)
     if path:
         *between, group = (_name(dn) for dn in path)
-        through = f" through {' and '.join(between)}" if between else ""
-        yield f"member of {group}{through}" + (f", which {right}" if right else "")
+        way = message("member of {group}", group=group)
+        if between:
+            way = message("member of {group} through {between}", group=group, between=" and ".join(between))
+        yield message("{membership}, which {right}", membership=way, right=right) if right else way
     if sid is not None and sid in (by_access := domain_owners(client)):
-        yield f"one that {by_access[sid]}"
+        yield message("one that {right}", right=by_access[sid])
     if path := path_to_unreadable_group(client, entry):
-        yield f"member of {path[-1]}, which the gateway's account may not read"
+        yield message("member of {group}, which the gateway's account may not read", group=path[-1])
     if sid is not None and "primaryGroupID" not in entry and sid in groups_of_bind_accounts(client):
-        yield "a group that gives the gateway's own account its rights"
+        yield message("a group that gives the gateway's own account its rights")
     if (entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS:
-        yield "a domain controller"
+        yield message("a domain controller")
     if place := why_governing(client, entry.dn):
         yield place
     yield from (words for is_so, words in _marks(entry) if is_so)
@@ -67,10 +78,13 @@ def _reasons(client: Client, entry: Entry) -> Iterator[str]:
 def _marks(entry: Entry) -> tuple[tuple[bool, str], ...]:
     control, flags = entry.integer("userAccountControl") or 0, entry.integer("systemFlags") or 0
     return (
-        (bool(control & UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT), "the account of a trust between domains"),
-        (entry.boolean("isCriticalSystemObject"), "marked as a critical system object"),
-        (entry.integer("adminCount") == 1, "marked as an administrator's: its adminCount is 1"),
-        (bool(flags & SystemFlags.DISALLOW_DELETE), "marked as not to be deleted"),
+        (
+            bool(control & UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT),
+            message("the account of a trust between domains"),
+        ),
+        (entry.boolean("isCriticalSystemObject"), message("marked as a critical system object")),
+        (entry.integer("adminCount") == 1, message("marked as an administrator's: its adminCount is 1")),
+        (bool(flags & SystemFlags.DISALLOW_DELETE), message("marked as not to be deleted")),
     )
 
 

@@ -36,6 +36,7 @@ from active_directory import (
 from core.call import Call
 from core.database import shared_clock
 from core.errors import RateLimited
+from core.text.messages import message
 from directory.errors import TooManyWrongPasswords, translated
 from directory.lookup.connection import get_client, other_passwords
 from directory.models import BindPassword, DirectoryConnection, PasswordAttempt
@@ -210,9 +211,9 @@ class CountedOpener:
                 if _apart(lambda: account.take_turn(passwords[0])):
                     return self._known_unless_refused(account, passwords), True
             except (DatabaseError, InterfaceError) as error:
-                raise Unavailable("The database does not answer, which knows of refused passwords") from error
+                raise Unavailable(message("The database does not answer, which knows of refused passwords")) from error
             if time.monotonic() >= deadline:
-                raise Unavailable("Another process signs in to the directory")
+                raise Unavailable(message("Another process signs in to the directory"))
             time.sleep(_POLL_SECONDS)
 
     def _known_unless_refused(self, account: _Account, passwords: Sequence[str]) -> _Known:
@@ -232,7 +233,7 @@ class CountedOpener:
         except (DatabaseError, InterfaceError) as error:
             if self._tester is not None:
                 raise
-            raise Unavailable("The database does not answer, which counts passwords") from error
+            raise Unavailable(message("The database does not answer, which counts passwords")) from error
 
 
 def _begin(account: _Account, *, tester: Call | None, has_worked: bool) -> list[PasswordAttempt]:

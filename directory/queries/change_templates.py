@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from active_directory import Entry, is_credential
 from core.call import Call
 from core.errors import Forbidden, InvalidRequest, NotFound
+from core.text.messages import message
 from directory import errors
 from directory.lookup.access import client_of, find_object, find_parent, is_within_any, parse_reference, scope_bases
 from directory.lookup.visibility import Visibility, may_see_confidential, visibility_of
@@ -61,7 +62,7 @@ def find_given_groups(call: Call, member: str, texts: Sequence[str]) -> list[Ent
         try:
             group = find_object(call, reference, kinds=RESOURCES["groups"].kinds)
         except errors.ObjectNotFound:
-            raise errors.ObjectNotFound.naming(f"there is no group {text}", pointer=where) from None
+            raise errors.ObjectNotFound.naming(message("there is no group {text}", text=text), pointer=where) from None
         found.setdefault(group.guid, group)
     return list(found.values())
 
@@ -76,11 +77,15 @@ def require_attributes(call: Call, attributes: Mapping[str, Sequence[str]]) -> N
     for name in attributes:
         where = pointer("attributes", name)
         if schema.attribute(name) is None:
-            raise errors.AttributeUnknown.naming(f"{name} is no attribute of the directory's schema", pointer=where)
+            raise errors.AttributeUnknown.naming(
+                message("{name} is no attribute of the directory's schema", name=name), pointer=where
+            )
         if is_credential(name) or name.lower() in _BY_OTHER_WAYS:
-            raise InvalidRequest.naming(f"{name} is nothing that a template could set", pointer=where)
+            raise InvalidRequest.naming(
+                message("{name} is nothing that a template could set", name=name), pointer=where
+            )
         if name.lower() in known:
-            raise InvalidRequest.naming(f"{name} is there twice", pointer=where)
+            raise InvalidRequest.naming(message("{name} is there twice", name=name), pointer=where)
         known.add(name.lower())
     select(schema, list(attributes), RESOURCES["users"].kinds, confidential=may_see_confidential(call))
     if call.scopes and not _names_only_known(attributes, visibility_of(call)):

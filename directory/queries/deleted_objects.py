@@ -24,6 +24,7 @@ from active_directory import (
 )
 from core.call import Call
 from core.errors import Forbidden
+from core.text.messages import message
 from directory import errors
 from directory.lookup.access import client_of, is_within_any, require_inside_scopes
 from directory.lookup.visibility import may_see_confidential, visibility_of
@@ -64,7 +65,7 @@ def deleted_objects_container(client: Client) -> Entry:
     try:
         return client.read(_CONTAINER.format(client.default_naming_context), ("objectGUID",), deleted=True)
     except NotFound:
-        raise errors.DirectoryDenied("The gateway's own account may not list the deleted objects.") from None
+        raise errors.DirectoryDenied(message("The gateway's own account may not list the deleted objects.")) from None
 
 
 def find_deleted(call: Call, id: UUID, attributes: Collection[str] = (), *, identities: bool = False) -> Entry:

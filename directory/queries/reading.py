@@ -8,6 +8,7 @@ from uuid import UUID
 from active_directory import DistinguishedName, Entry
 from core.call import Call
 from core.errors import InvalidRequest
+from core.text.messages import message
 from directory import errors
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, may_see_values, visibility_of
@@ -96,7 +97,7 @@ def _identity(call: Call, entry: Entry) -> DirectoryObject:
 
 def _require_readable(entry: Entry) -> Entry:
     if "objectGUID" not in entry:
-        raise errors.DirectoryDenied("The gateway's own account may not read this object.")
+        raise errors.DirectoryDenied(message("The gateway's own account may not read this object."))
     return entry
 
 
@@ -107,7 +108,9 @@ def read_by_name(
     reference = parse_reference(dn, parameter="dn")
     if isinstance(reference, UUID):
         raise InvalidRequest.naming(
-            "must be a distinguished name", parameter="dn", sentence="dn: must be a distinguished name"
+            message("must be a distinguished name"),
+            parameter="dn",
+            subject="dn",
         )
     return read_record(call, reference, kinds=kinds, attributes=attributes)
 
@@ -134,6 +137,6 @@ def await_answer(read: Callable[[], _Answer]) -> _Answer:
                 return read()
         except errors.Unavailable as away:
             if monotonic() >= deadline:
-                detail = "The change was made, but the directory does not answer any more."
+                detail = message("The change was made, but the directory does not answer any more.")
                 raise errors.OutcomeUnknown(detail) from away
         sleep(0.2)

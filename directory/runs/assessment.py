@@ -8,6 +8,7 @@ from uuid import UUID
 
 from active_directory import Client, Entry, Filter, Modify, Or, run_in_background
 from core.errors import GatewayError
+from core.text.messages import message
 from directory.changes.accounts import switched, write_of
 from directory.errors import ObjectNotFound
 from directory.lookup.access import is_within_any
@@ -80,7 +81,7 @@ class Account:
     def refusal(self) -> GatewayError | None:
         """Why a run fails for it, whatever the directory would say."""
         if self.effect is Effect.ABSENT:
-            return ObjectNotFound("There is no such user or computer in this organizational unit.")
+            return ObjectNotFound(message("There is no such user or computer in this organizational unit."))
         return AccountProtected() if self.effect is Effect.PROTECTED else None
 
     @property

@@ -24,6 +24,7 @@ from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from core.call import Call
 from core.database import shared_clock
 from core.errors import GatewayError
+from core.text.messages import message
 from directory import errors
 from directory.changes.reversibility import reversible_as
 from directory.lookup.connection import get_client
@@ -156,7 +157,7 @@ class RunExecution:
             )
             self._write(call, [account for account in accounts if account.effect is not Effect.NONE])
             self.look_up_open_intents()
-        self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
+        self.fail_rest(errors.VersionMismatch(message("Others kept changing this account.")))
 
     def _require_nothing_under_way(self, accounts: Sequence[UUID]) -> None:
         """Raise NotReplicatedYet while a recent change of an account, by somebody else, is not known to be made or not.

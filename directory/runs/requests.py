@@ -88,7 +88,7 @@ def start(
     except BrokerUnavailable as error:
         withdrawn, _ = Run.objects.filter(id=run.id, state=RunState.QUEUED).delete()
         if withdrawn:
-            raise RunsUnavailable("The broker does not answer, so no worker can do the run.") from error
+            raise RunsUnavailable(message("The broker does not answer, so no worker can do the run.")) from error
     return run
 
 

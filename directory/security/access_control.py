@@ -20,6 +20,7 @@ from active_directory import (
     right_names,
 )
 from core.call import Call
+from core.text.messages import message
 from directory import errors
 from directory.lookup.access import client_of, find_object
 from directory.lookup.domain_sid import domain_sid
@@ -64,11 +65,13 @@ def descriptor_of(entry: Entry) -> SecurityDescriptor:
     """
     values = entry.values("nTSecurityDescriptor")
     if not values:
-        raise errors.DirectoryDenied("The gateway's own account may not read this object's access control list")
+        raise errors.DirectoryDenied(
+            message("The gateway's own account may not read this object's access control list")
+        )
     try:
         return parse_descriptor(values[0])
     except MalformedDescriptor as error:
-        raise errors.DirectoryFailed("The object's access control list is malformed") from error
+        raise errors.DirectoryFailed(message("The object's access control list is malformed")) from error
 
 
 @dataclass(frozen=True, slots=True)

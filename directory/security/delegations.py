@@ -27,6 +27,7 @@ from active_directory import (
     parse_sddl,
 )
 from core.call import Call
+from core.text.messages import message
 from directory import errors
 from directory.lookup.access import client_of, find_object
 from directory.lookup.domain_sid import domain_sid
@@ -82,7 +83,7 @@ class _Place:
     def read(cls, client: Client, dn: str) -> "_Place":
         entry = client.find(dn, ("objectGUID", "objectClass", "instanceType"), descriptor=True)
         if entry is None or not entry.object_classes:
-            raise errors.DirectoryDenied("The gateway's own account may not read every object above this one")
+            raise errors.DirectoryDenied(message("The gateway's own account may not read every object above this one"))
         return cls(entry, descriptor_of(entry), _defaults(client, entry.object_classes[-1]))
 
     @property

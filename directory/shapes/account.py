@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from core.shapes import Part, Timestamp
+from core.text.messages import message
 
 GroupScope = Literal["global", "domainLocal", "universal"]
 GroupCategory = Literal["security", "distribution"]
@@ -16,7 +17,7 @@ _EARLIEST = datetime(1601, 1, 1, tzinfo=UTC)
 
 def _refuse_uncountable(moment: datetime) -> datetime:
     if moment <= _EARLIEST:
-        raise ValueError("is out of range: it must be after 1601-01-01")
+        raise ValueError(message("is out of range: it must be after 1601-01-01"))
     return moment
 
 

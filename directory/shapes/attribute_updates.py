@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from typing_extensions import Self
 
 from core.shapes import Part
+from core.text.messages import message
 from directory import errors
 
 MAX_NAMES = 100
@@ -21,13 +22,13 @@ def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, list):
-        raise ValueError("must be a string or a list of strings")  # noqa: TRY004 - pydantic reports ValueError
+        raise ValueError(message("must be a string or a list of strings"))  # noqa: TRY004 - pydantic reports ValueError
     return value
 
 
 def _refuse_on_create(value: Any) -> Any:
     if value:
-        raise ValueError("a new object has nothing to remove or clear")
+        raise ValueError(message("a new object has nothing to remove or clear"))
     return value
 
 
@@ -97,7 +98,12 @@ def check_limits(updates: AttributeUpdates) -> None:
     names = attribute_names(updates)
     if len(names) > MAX_NAMES:
         raise errors.AttributesTooMany(
-            f"{len(names)} different attributes are named; at most {MAX_NAMES} may be.", maxAttributes=MAX_NAMES
+            message(
+                "{count} different attributes are named; at most {limit} may be.",
+                count=len(names),
+                limit=MAX_NAMES,
+            ),
+            maxAttributes=MAX_NAMES,
         )
     for update_name, update in named_updates(updates):
         counts: dict[str, int] = {}
@@ -105,14 +111,20 @@ def check_limits(updates: AttributeUpdates) -> None:
             where = pointer(update_name, name)
             counts[name.lower()] = counts.get(name.lower(), 0) + len(values)
             if counts[name.lower()] > MAX_VALUES:
-                detail = f"more than {MAX_VALUES} values for one attribute"
+                detail = message("more than {count} values for one attribute", count=MAX_VALUES)
                 raise errors.TooManyValues.naming(
-                    detail, pointer=where, sentence=f"{name}: {detail}", maxValues=MAX_VALUES
+                    detail,
+                    pointer=where,
+                    subject=name,
+                    maxValues=MAX_VALUES,
                 )
             if any(len(value) * 4 > MAX_VALUE_BYTES and len(value.encode()) > MAX_VALUE_BYTES for value in values):
-                detail = f"a value longer than {MAX_VALUE_BYTES} bytes"
+                detail = message("a value longer than {count} bytes", count=MAX_VALUE_BYTES)
                 raise errors.ValueTooLong.naming(
-                    detail, pointer=where, sentence=f"{name}: {detail}", maxValueBytes=MAX_VALUE_BYTES
+                    detail,
+                    pointer=where,
+                    subject=name,
+                    maxValueBytes=MAX_VALUE_BYTES,
                 )
 
 
@@ -142,4 +154,4 @@ def require_consistency(updates: AttributeUpdates) -> None:
 
 
 def _conflict(update_name: str, name: str, detail: str) -> errors.AttributesConflict:
-    return errors.AttributesConflict.naming(detail, pointer=pointer(update_name, name), sentence=f"{name}: {detail}")
+    return errors.AttributesConflict.naming(detail, pointer=pointer(update_name, name), subject=name)

@@ -21,6 +21,7 @@ from active_directory import (
     is_credential,
 )
 from active_directory import InvalidValue as UnfitValue
+from core.text.messages import message
 from directory import errors
 from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
@@ -83,7 +84,9 @@ def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: 
             attribute = _writable(schema, name, where, kind, new)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
             if update_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
-                raise errors.AttributeSingleValued.naming(f"{attribute.name} can have one value only", pointer=where)
+                raise errors.AttributeSingleValued.naming(
+                    message("{name} can have one value only", name=attribute.name), pointer=where
+                )
             steps.append(Step(update_name, attribute, encoded, where))
     for index, name in enumerate(updates.clear):
         where = pointer("clear", str(index))
@@ -99,14 +102,18 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
     named_by = "" if entry is None else DistinguishedName.parse(entry.dn).rdn_attribute.lower()
     for step in steps:
         if step.name == named_by:
-            raise errors.AttributeNotWritable.naming(f"{step.attribute.name} {_NOT_SET}", pointer=step.where)
+            raise errors.AttributeNotWritable.naming(
+                message("{name} {not_set}", name=step.attribute.name, not_set=_NOT_SET), pointer=step.where
+            )
         if step.update == "remove":
             continue
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
             text = value.decode("utf-8", "surrogateescape")
             if complaint := refuse_value(step.name, text, kind=kind, current=current):
-                raise errors.InvalidValue.naming(f"{step.attribute.name} {complaint}", pointer=step.where)
+                raise errors.InvalidValue.naming(
+                    message("{name} {complaint}", name=step.attribute.name, complaint=complaint), pointer=step.where
+                )
 
 
 def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
@@ -124,7 +131,7 @@ def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
         before = entry.values(attribute.name)
         after = _resulting(of_one, before)
         if is_single_valued(attribute, kind) and len(after) > 1:
-            detail = f"{attribute.name} can have one value only"
+            detail = message("{name} can have one value only", name=attribute.name)
             raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
         append_difference(delta, attribute, before, after)
     return delta
@@ -165,7 +172,7 @@ def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[Attrib
         attribute = of_one[0].attribute
         values = _resulting(of_one, [])
         if len(values) > 1 and is_single_valued(attribute, kind):
-            detail = f"{attribute.name} can have one value only"
+            detail = message("{name} can have one value only", name=attribute.name)
             raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
         if values:
             yield attribute, tuple(values)
@@ -200,7 +207,7 @@ def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
             for value in step.values:
                 text = value.decode()
                 if text.startswith("<"):
-                    detail = f"{step.attribute.name} takes distinguished names"
+                    detail = message("{name} takes distinguished names", name=step.attribute.name)
                     raise errors.InvalidValue.naming(detail, pointer=step.where)
                 found[DistinguishedName.parse(text)] = step
     return found
@@ -248,16 +255,20 @@ def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection
     attribute = None if ";" in name else schema.attribute(name)
     if is_credential(name):
         raise errors.AttributeNotWritable.naming(
-            f"{name} holds a secret; passwords have operations of their own", pointer=where
+            message("{name} holds a secret; passwords have operations of their own", name=name), pointer=where
         )
     if attribute is None:
-        raise errors.AttributeUnknown.naming(f"{name!r} is no attribute of the directory's schema", pointer=where)
+        raise errors.AttributeUnknown.naming(
+            message("{name!r} is no attribute of the directory's schema", name=name), pointer=where
+        )
     complaint = refuse_writing(attribute, kind)
     if complaint == _MAINTAINED and attribute.name.lower() in schema.given_at_creation:
         given = attribute.name.lower() in schema.required_attributes(new)
         complaint = None if given else "can be set only when an object of a class that requires it is created"
     if complaint:
-        raise errors.AttributeNotWritable.naming(f"{attribute.name} {complaint}", pointer=where)
+        raise errors.AttributeNotWritable.naming(
+            message("{name} {complaint}", name=attribute.name, complaint=complaint), pointer=where
+        )
     return attribute
 
 
@@ -275,4 +286,6 @@ def _encoded(attribute: AttributeType, values: Sequence[str], where: str) -> lis
     try:
         return encode(attribute, values)
     except UnfitValue as error:
-        raise errors.InvalidValue.naming(f"{attribute.name}: {error.message}", pointer=where) from None
+        raise errors.InvalidValue.naming(
+            message("{name}: {message}", name=attribute.name, message=error.message), pointer=where
+        ) from None

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from core.errors import FieldError, InvalidRequest
 from core.shapes import Body
+from core.text.messages import message
 from directory.shapes.inputs import example
 
 MAX_PASSWORD = 256  # [MS-SAMR] 3.1.1.7.2, in units of UTF-16; Samba takes longer ones, with which nobody could sign in
@@ -19,7 +20,7 @@ def utf16_length(text: str) -> int:
 
 def _require_length(value: str) -> str:
     if not 1 <= utf16_length(value) <= MAX_PASSWORD:
-        raise ValueError(f"must have 1 to {MAX_PASSWORD} characters")
+        raise ValueError(message("must have 1 to {longest} characters", longest=MAX_PASSWORD))
     return value
 
 
@@ -47,7 +48,7 @@ class ResetPassword(Body):
         """Raise InvalidRequest, naming both members, unless the password is either given or to be generated."""
         if (self.new_password is None) == self.generate:
             return
-        detail = "give exactly one of newPassword and generate: true"
+        detail = message("give exactly one of newPassword and generate: true")
         raise InvalidRequest(
             detail,
             errors=[

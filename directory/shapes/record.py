@@ -24,6 +24,7 @@ from active_directory import (
     sid_to_text,
 )
 from core.shapes import Id, Moment
+from core.text.messages import message
 from directory import errors
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
@@ -173,22 +174,22 @@ def why_unreadable(name: str, attribute: AttributeType | None, *, confidential: 
     No secret is shown to anybody, and access control lists have a permission of their own.
     """
     if is_credential(name) or (attribute is not None and is_credential(attribute.name)):
-        return "is never shown"
+        return message("is never shown")
     if name.lower() in _HAS_ITS_OWN_OPERATION:
-        return "is never shown here: access control has an operation of its own"
+        return message("is never shown here: access control has an operation of its own")
     if attribute is not None and attribute.confidential and not confidential:
-        return "is marked confidential by the directory's schema"
+        return message("is marked confidential by the directory's schema")
     return None
 
 
 def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bool) -> str:
     """The schema's spelling of an attribute a caller may read; raises AttributeUnknown or AttributeNotReadable."""
     if why := why_unreadable(name, schema.attribute(name), confidential=confidential):
-        detail = f"{name} {why}"
+        detail = message("{name} {why}", name=name, why=why)
         raise errors.AttributeNotReadable.naming(detail, parameter=parameter)
     attribute = None if ";" in name else schema.attribute(name)
     if attribute is None:
-        detail = f"{name!r} is no attribute of the directory's schema"
+        detail = message("{name!r} is no attribute of the directory's schema", name=name)
         raise errors.AttributeUnknown.naming(detail, parameter=parameter)
     return attribute.name
 

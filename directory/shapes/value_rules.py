@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from active_directory import GroupType, UserAccountControl
+from core.text.messages import message
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.wording.sign_in_effects import LOGON_HOURS_BYTES
 
@@ -79,9 +80,9 @@ def refuse_account_name(value: str, kind: Kind) -> str | None:
     """Why this cannot be a sAMAccountName, or None."""
     longest = MAX_USER_SAM_ACCOUNT_NAME if kind is Kind.USER else MAX_SAM_ACCOUNT_NAME
     if not value or len(value) > longest:
-        return f"must have 1 to {longest} characters"
+        return message("must have 1 to {longest} characters", longest=longest)
     if _BAD_ACCOUNT_NAME.search(value) or value.endswith(".") or not value.strip():
-        return 'must not contain " / \\ [ ] : ; | = , + * ? < > @ or end with a period'
+        return message('must not contain " / \\ [ ] : ; | = , + * ? < > @ or end with a period')
     return None
 
 
@@ -93,29 +94,29 @@ def replace_bad_characters(name: str) -> str:
 def refuse_name(value: str) -> str | None:
     """Why this cannot be an object's name (the value of its RDN), or None."""
     if not value.strip() or len(value) > MAX_NAME or "\0" in value:
-        return f"must have 1 to {MAX_NAME} characters"
+        return message("must have 1 to {longest} characters", longest=MAX_NAME)
     return None
 
 
 def _control(value: str, kind: Kind, current: str | None) -> str | None:
     if not _INTEGER.fullmatch(value):
-        return "must be an integer"
+        return message("must be an integer")
     before = ACCOUNT_TYPE_OF_KIND.get(kind, UserAccountControl(0)) if current is None else int(current)
     # Comparing with what is there keeps bits that an administrator of the domain has set on purpose.
     refused = (int(value) ^ before) & ~SETTABLE_CONTROL_BITS
-    return f"must not change the bits 0x{refused & 0xFFFFFFFF:08x}" if refused else None
+    return message("must not change the bits {bits}", bits=f"0x{refused & 0xFFFFFFFF:08x}") if refused else None
 
 
 def _lockout_time(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return None if value == "0" else "can only be set to 0, which unlocks the account"
+    return None if value == "0" else message("can only be set to 0, which unlocks the account")
 
 
 def _password_last_set(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return None if value in ("0", "-1") else "can only be 0 (must change) or -1 (changed now)"
+    return None if value in ("0", "-1") else message("can only be 0 (must change) or -1 (changed now)")
 
 
 def _account_expires(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return "is out of range" if value.startswith("-") else None
+    return message("is out of range") if value.startswith("-") else None
 
 
 def _account_name(value: str, kind: Kind, _current: str | None) -> str | None:
@@ -124,22 +125,26 @@ def _account_name(value: str, kind: Kind, _current: str | None) -> str | None:
 
 def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
     if not _INTEGER.fullmatch(value):
-        return "must be an integer"
+        return message("must be an integer")
     bits = GroupType.from_directory(int(value))
     scope = bits & ALL_GROUP_SCOPES
     if scope not in GROUP_SCOPE_BITS.values() or bits & ~(ALL_GROUP_SCOPES | GroupType.SECURITY_ENABLED):
-        return "must be one scope (2, 4 or 8), with or without the security bit"
+        return message("must be one scope (2, 4 or 8), with or without the security bit")
     return None
 
 
 def _password_interval(value: str, _kind: Kind, _current: str | None) -> str | None:
     days = _INTEGER.fullmatch(value) and int(value) > 0
-    return None if days else "must be a number of days, at least 1"
+    return None if days else message("must be a number of days, at least 1")
 
 
 def _logon_hours(value: str, _kind: Kind, _current: str | None) -> str | None:
     octets = value.encode("utf-8", "surrogateescape")
-    return None if len(octets) == LOGON_HOURS_BYTES else f"must have {LOGON_HOURS_BYTES} octets, a bit for each hour"
+    return (
+        None
+        if len(octets) == LOGON_HOURS_BYTES
+        else message("must have {count} octets, a bit for each hour", count=LOGON_HOURS_BYTES)
+    )
 
 
 _RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {

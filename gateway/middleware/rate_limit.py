@@ -22,6 +22,7 @@ from core.rate_limits import (
     count,
     current_limits,
 )
+from core.text.messages import message
 from gateway.middleware.rate_limit_page import is_page, page_that_waits
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
@@ -88,7 +89,7 @@ class RateLimitMiddleware:
             limits.usages = count(counted)
         except CountersUnavailable:
             if category in PASSWORD_CATEGORIES:
-                refusal = ServiceUnavailable("Password operations wait until the rate limits can be counted.")
+                refusal = ServiceUnavailable(message("Password operations wait until the rate limits can be counted."))
                 return error_response(request, refusal)
             return self.get_response(request)
         exceeded = [usage for usage in limits.usages if usage.is_exceeded]

@@ -16,6 +16,7 @@ from core import tracing
 from core.call import Call, CredentialKind, CredentialRef, Surface
 from core.errors import Conflict, GatewayError, ServiceUnavailable
 from core.operation import Effect, Operation, find_operation
+from core.text.messages import message
 from directory import errors as directory_errors
 from directory.changes.identities import meant_by_names
 from directory.changes.input_references import ReferenceChanged, rename_input
@@ -155,13 +156,13 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
     )
     operation, inputs = _asked(change_request, call)
     if operation.effect is Effect.ADMINISTER:
-        raise Conflict("More access has to be asked for anew by who wants it.")
+        raise Conflict(message("More access has to be asked for anew by who wants it."))
     try:
         call, accepted, proposal, assessment = _propose_anew(operation, call, inputs)
     except ReferenceChanged:
-        raise Conflict("An object that it refers to is gone.") from None
+        raise Conflict(message("An object that it refers to is gone.")) from None
     if not proposal.changes:
-        raise Conflict("Nothing would change any more: the values are as they were asked for.")
+        raise Conflict(message("Nothing would change any more: the values are as they were asked for."))
     return hold(operation, call, accepted, proposal, assessment)
 
 

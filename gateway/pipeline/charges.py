@@ -11,6 +11,7 @@ from core.call import Call, Surface
 from core.configuration import RateLimit
 from core.errors import RateLimited, ServiceUnavailable
 from core.rate_limits import CountersUnavailable, Policy, count, current_limits
+from core.text.messages import message
 
 VALUES_OF_ONE = 10
 """Values that cost about as much as one item: each may be a name that has to be looked up."""
@@ -34,7 +35,10 @@ def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
         limits.usages.append(usage)
     if weight > policy.quota:
         raise RateLimited(
-            retry_after=usage.rest, why=f"This counts as {weight} items and the limit is {policy.quota}: split it"
+            retry_after=usage.rest,
+            why=message(
+                "This counts as {weight} items and the limit is {quota}: split it", weight=weight, quota=policy.quota
+            ),
         )
     if usage.is_exceeded:
         raise RateLimited(retry_after=usage.rest)

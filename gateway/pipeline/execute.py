@@ -15,6 +15,7 @@ from core import tracing
 from core.call import Call, Surface
 from core.errors import GatewayError
 from core.operation import Operation
+from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import client_of
 from directory.lookup.connection import count_protection_change
@@ -145,7 +146,9 @@ def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
         _notify_without_record(tell)
     if is_undone:
         return rollback.refusal
-    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {rollback.refusal.detail}")
+    return directory_errors.OutcomeUnknown(
+        message("The change could not be taken back: {detail}", detail=rollback.refusal.detail)
+    )
 
 
 def explained(change: Change, refusal: GatewayError) -> GatewayError:

@@ -19,6 +19,7 @@ from core.call import Call
 from core.deadlines import require_time
 from core.errors import Forbidden, GatewayError
 from core.operation import SIGNED_IN, Effect, Operation, Risk
+from core.text.messages import Message
 from directory import errors as directory_errors
 from directory.changes.identities import described, meant_by_names
 from directory.changes.input_references import resolve_input
@@ -140,7 +141,7 @@ def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple
             return person
         return why_protected(client, proposal.target.id)
 
-    def alike() -> tuple[str, ...]:
+    def alike() -> tuple[Message, ...]:
         # It takes searches, and matters to a person who looks at the change, or where its risk decides.
         is_looked_at = call.dry_run or (call.change_request_id is None and call.supervision in supervision.HOLDING)
         return look_alikes(call, proposal) if is_looked_at else ()

@@ -87,7 +87,7 @@ def batch_response(operation: Operation, call: Call, request: StrictRequest) -> 
 def _refuse_if_match(request: HttpRequest) -> None:
     if "If-Match" in request.headers:
         detail = "each item names its own version, as ifMatch"
-        raise InvalidRequest.naming(detail, parameter="If-Match", sentence=f"If-Match: {detail}")
+        raise InvalidRequest.naming(detail, parameter="If-Match", subject="If-Match")
 
 
 def _counted(results: Sequence[BatchResult | BatchPreview]) -> BatchAnswer:

@@ -33,9 +33,9 @@ def read_query(request: HttpRequest, *, lists: Collection[str] = ()) -> dict[str
         except UnicodeDecodeError:
             raise InvalidRequest("The query is not UTF-8.") from None
         if name in values and name not in lists:
-            raise InvalidRequest.naming("is given twice", parameter=name, sentence=f"{name}: is given twice")
+            raise InvalidRequest.naming("is given twice", parameter=name, subject=name)
         if "\0" in value:
-            raise InvalidRequest.naming("contains NUL", parameter=name, sentence=f"{name}: contains NUL")
+            raise InvalidRequest.naming("contains NUL", parameter=name, subject=name)
         values[name] = f"{values[name]},{value}" if name in values else value
     return values
 

@@ -72,7 +72,7 @@ def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
     for name in ("pageSize", "cursor"):
         if name in query:
             detail = "has no meaning where the whole result is streamed"
-            raise InvalidRequest.naming(detail, parameter=name, sentence=f"{name}: {detail}")
+            raise InvalidRequest.naming(detail, parameter=name, subject=name)
     return query
 
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.translation import gettext_noop
 
 from core.errors import Conflict
+from core.text.messages import message
 from directory.models import DirectoryConnection
 from keys import credential_values
 from keys.models import ApiKey, Link
@@ -47,7 +47,7 @@ def rotate(key: ApiKey, *, grace: timedelta = timedelta(0)) -> str:
         digest=secret.digest,
     )
     if not rotated:
-        raise Conflict(gettext_noop("A revoked key cannot be rotated."))
+        raise Conflict(message("A revoked key cannot be rotated."))
     key.refresh_from_db()
     return value
 
@@ -64,12 +64,12 @@ def revoke(key: ApiKey, *, revoked_by_id: int | None) -> bool:
 def link(key: ApiKey, connection: DirectoryConnection) -> Link:
     """Link a key to a directory; raises Conflict when it is already, or the key is revoked."""
     if key.revoked_at is not None:
-        raise Conflict(gettext_noop("A revoked key cannot be linked."))
+        raise Conflict(message("A revoked key cannot be linked."))
     try:
         with transaction.atomic():
             return Link.objects.create(api_key=key, connection=connection)
     except IntegrityError:
-        raise Conflict(gettext_noop("The key is linked to this directory already.")) from None
+        raise Conflict(message("The key is linked to this directory already.")) from None
 
 
 def is_in_use(key: ApiKey) -> bool:

@@ -30,6 +30,7 @@ from audit.model_changes.recording import keeps_own_records
 from audit.redact import ChangeJson
 from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.errors import Conflict, GatewayError
+from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import is_within_any
 from directory.lookup.connection import get_client
@@ -66,7 +67,7 @@ class NotChecked(directory_errors.Unavailable):
     """The directory has not answered for too long: whether the person is still there is not known."""
 
     def __init__(self) -> None:
-        super().__init__("The directory of the credential's person does not answer, so it cannot be checked.")
+        super().__init__(message("The directory of the credential's person does not answer, so it cannot be checked."))
 
 
 @dataclass(slots=True)
@@ -105,7 +106,7 @@ def require_present(person: Person) -> None:
     found = _read(person.connection_id, [person])
     reason = _why_left(found.client, found.entries.get(person.object_guid))
     if reason is not None:
-        raise Conflict(f"{person.username} cannot be given a key: {reason}")
+        raise Conflict(message("{username} cannot be given a key: {reason}", username=person.username, reason=reason))
 
 
 def check_all() -> None:

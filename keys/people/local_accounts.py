@@ -7,6 +7,7 @@ from django.utils.translation import gettext_noop
 
 from core.database import own_rows
 from core.errors import Conflict, invalid_member
+from core.text.messages import message
 from core.text.names import refuse_username
 from keys.models import Person, find_lookalike
 
@@ -20,7 +21,11 @@ def check_username(person: Person) -> None:
     if complaint := refuse_username(person.username):
         raise invalid_member("username", complaint)
     if (other := find_lookalike(person)) is not None and other.username != person.username:
-        raise Conflict(f"There is a person called {other.username} already, whose name looks like this one.")
+        raise Conflict(
+            message(
+                "There is a person called {username} already, whose name looks like this one.", username=other.username
+            )
+        )
 
 
 def set_email(person: Person, address: str) -> None:
@@ -30,7 +35,7 @@ def set_email(person: Person, address: str) -> None:
         try:
             validate_email(address)
         except ValidationError:
-            raise invalid_member("email", gettext_noop("This is not an e-mail address.")) from None
+            raise invalid_member("email", message("This is not an e-mail address.")) from None
     person.email = address
 
 

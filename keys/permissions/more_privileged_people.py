@@ -31,15 +31,15 @@ def why_protected(call: Call, proposal: Proposal) -> str | None:
     """
     target = proposal.target
     if target.id is not None and _accounts_above(call, [target.id]):
-        return "the account of a person who may do more in this gateway than the caller"
+        return message("the account of a person who may do more in this gateway than the caller")
     reaches_below = _reaches_below(proposal.write)
     if reaches_below and _holds_any(call, target.distinguished_name, _accounts_above(call)):
-        return "it holds the account of a person who may do more in this gateway than the caller"
+        return message("it holds the account of a person who may do more in this gateway than the caller")
     groups = MorePrivilegingGroups.of(call)
     if any(groups.contains(touched) for touched in _touched(proposal)):
-        return "by a group of the directory it gives more in this gateway than the caller may do"
+        return message("by a group of the directory it gives more in this gateway than the caller may do")
     if reaches_below and groups.has_members_below(target.distinguished_name):
-        return "what it holds gives, by a group of the directory, more in this gateway than the caller may do"
+        return message("what it holds gives, by a group of the directory, more in this gateway than the caller may do")
     return None
 
 

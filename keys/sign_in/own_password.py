@@ -4,12 +4,12 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
-from django.utils.translation import gettext_noop
 
 from audit import security
 from audit.model_changes.recording import recorded
 from core.call import Call
 from core.errors import Conflict, InvalidRequest
+from core.text.messages import message
 from keys.models import Person, PersonSession
 from keys.permissions.effective import reference_to
 from keys.sign_in import sessions
@@ -24,7 +24,7 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
     for one that the rules for local accounts refuse; Conflict for a person of a directory.
     """
     if not person.is_local:
-        raise Conflict(gettext_noop("The password of a person of a directory is the directory's to change."))
+        raise Conflict(message("The password of a person of a directory is the directory's to change."))
     verify(request, username=person.username, password=current)
     try:
         validate_password(new, person)

@@ -18,13 +18,13 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
-from django.utils.translation import gettext_noop
 from django_otp.oath import hotp
 
 from audit import security
 from audit.model_changes.recording import recorded
 from core.call import Call, PersonRef
 from core.errors import Conflict
+from core.text.messages import message
 from keys.models import Person, RecoveryCode, SecondFactor
 from keys.sign_in import login_throttle
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, log_refusal
@@ -66,7 +66,7 @@ def remaining_recovery_codes(person: Person) -> int:
 def enrol(person: Person) -> Enrolment:
     """Begin to set an authenticator up, with a new secret; raises Conflict when there is one already."""
     if is_on(person):
-        raise Conflict(gettext_noop("There is a second factor already."))
+        raise Conflict(message("There is a second factor already."))
     secret = b32encode(secrets.token_bytes(_SECRET_OCTETS)).decode()
     # Whoever began before, maybe somebody else at a browser left open, holds a secret that is worth nothing now.
     SecondFactor.objects.update_or_create(person=person, defaults={"secret": secret})
@@ -86,7 +86,7 @@ def confirm(call: Call, person: Person, code: str) -> list[str]:
     """
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=True).first()
     if factor is None:
-        raise Conflict(gettext_noop("No second factor is being set up."))
+        raise Conflict(message("No second factor is being set up."))
     _try_code(call, factor, code, _is_next_code)
     with recorded(call, operation="people.update") as administration:  # after the code: wrong ones stay counted
         administration.watch_row(person)
@@ -119,9 +119,7 @@ def remove(call: Call, person: Person, code: str) -> None:
     factor = _required(person)
     if settings.CONFIGURATION.SignIn.RequireSecondFactor:
         raise Conflict(
-            gettext_noop(
-                "Everybody needs a second factor here. Set up another one instead: an administrator resets it."
-            )
+            message("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
         )
     _try_code(call, factor, code, _is_any_code)
     with recorded(call, operation="people.update") as administration:
@@ -136,7 +134,7 @@ def reset(person: Person, *, by: PersonRef) -> bool:
     Whoever calls decides that they may. Raises Conflict for one's own, which takes a code.
     """
     if person.pk == by.id:
-        raise Conflict(gettext_noop("Your own second factor is removed on your account's page, with a code."))
+        raise Conflict(message("Your own second factor is removed on your account's page, with a code."))
     deleted, _ = SecondFactor.objects.filter(person=person).delete()
     if deleted:
         security.noted("second factor reset", person=person.username, by=by.username)
@@ -150,7 +148,7 @@ def _confirmed(person: Person) -> SecondFactor | None:
 def _required(person: Person) -> SecondFactor:
     factor = _confirmed(person)
     if factor is None:
-        raise Conflict(gettext_noop("There is no second factor."))
+        raise Conflict(message("There is no second factor."))
     return factor
 
 

@@ -4,13 +4,13 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext_noop
 
 from core.call import Call, Surface
 from core.database import own_rows
 from core.errors import Conflict
 from core.operation import Effect, operation
 from core.paging import Page, page_of
+from core.text.messages import message
 from keys.agents import grants
 from keys.agents.registration import make_client
 from keys.agents.shapes import AgentClientRecord, CreateAgentClient, SearchAgentClients, agent_client_as_json
@@ -112,7 +112,7 @@ def delete_agent_client(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - ever
     """Delete a client that nobody lets do anything now."""
     client = _find(id)
     if client.agents:
-        raise Conflict(gettext_noop("People let this agent act for them: disable it first."))
+        raise Conflict(message("People let this agent act for them: disable it first."))
     AgentClient.objects.get(pk=id).delete()
 
 

@@ -4,13 +4,13 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext_noop
 
 from core.call import Call, Surface
 from core.database import own_rows
 from core.errors import Conflict
 from core.operation import SIGNED_IN, Effect, operation
 from core.paging import Page, PageQuery, page_of
+from core.text.messages import message
 from keys.agents import grants
 from keys.agents.shapes import AgentRecord, SearchAgents, UpdateAgent, agent_as_json
 from keys.models.agents import AgentGrant, Ended
@@ -68,7 +68,7 @@ def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # 
     """Change the supervision level of one agent. It holds from its next request on."""
     grant = own_rows.find(_grants(), pk=id)
     if grant.state != "active":
-        raise Conflict(gettext_noop("The agent is not connected any more."))
+        raise Conflict(message("The agent is not connected any more."))
     AgentGrant.objects.filter(pk=id).update(supervision_level=body.supervision_level)
     return agent_as_json(own_rows.find(_grants(), pk=id))
 

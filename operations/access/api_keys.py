@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -19,6 +18,7 @@ from core.errors import Conflict, Forbidden, NotFound, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, page_of
 from core.shapes import WHOLE_NUMBER, Id, Moment, Query, render_timestamp
+from core.text.messages import message
 from directory.models import DirectoryConnection
 from keys.api_keys import lifecycle
 from keys.api_keys.expiring import find_expiring, find_unused
@@ -114,7 +114,7 @@ def delete_api_key(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every ope
     """Delete an API key that is revoked, expired or linked to no directory."""
     key = find_key(id)
     if lifecycle.is_in_use(key):
-        raise Conflict(gettext_noop("The key is valid and linked to a directory: revoke it first."))
+        raise Conflict(message("The key is valid and linked to a directory: revoke it first."))
     key.delete()
 
 
@@ -163,7 +163,7 @@ def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     key = _find_changeable(call, id)
     connection = DirectoryConnection.objects.filter(pk=body.directory).first()
     if connection is None:
-        raise invalid_member("directory", "there is no such directory")
+        raise invalid_member("directory", message("there is no such directory"))
     return link_as_json(lifecycle.link(key, connection))
 
 
@@ -217,7 +217,7 @@ def _find_changeable(call: Call, id: UUID) -> ApiKey:
     key = find_key(id)
     _require_may_give(call, key.owner)
     if key.revoked_at is not None:
-        raise Conflict(gettext_noop("The key is revoked."))
+        raise Conflict(message("The key is revoked."))
     return key
 
 

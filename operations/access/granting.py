@@ -13,6 +13,7 @@ from audit.model_changes.unattended import is_command
 from core.call import Call
 from core.errors import FieldError, Forbidden, InvalidRequest, invalid_member
 from core.shapes import Id
+from core.text.messages import message
 from keys.models import Person
 from keys.models.assignable import APPS, GRANTABLE, find_permissions
 from keys.permissions.scopes import ScopeNotFound, ScopeNow, resolve
@@ -40,7 +41,11 @@ def find_granted(call: Call, names: Sequence[str], *, only_grantable: bool) -> l
     """Django's permissions of these names; raises InvalidRequest naming an unknown one, Forbidden for one not held."""
     found = find_permissions(set(names))
     errors = [
-        FieldError(InvalidRequest.code, f"{name} is no permission to grant here", pointer=f"#/permissions/{index}")
+        FieldError(
+            InvalidRequest.code,
+            message("{name} is no permission to grant here", name=name),
+            pointer=f"#/permissions/{index}",
+        )
         for index, name in enumerate(names)
         if name not in found or (only_grantable and name not in GRANTABLE)
     ]

@@ -7,7 +7,6 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Lower
-from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -320,7 +319,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
     given = body.model_fields_set
     for member in ("username", "password"):
         if member in given and not person.is_local:
-            raise invalid_member(member, "is the directory's to change")
+            raise invalid_member(member, message("is the directory's to change"))
     if "username" in given:
         person.username = Person.normalize_username(body.username)
         check_username(person)
@@ -330,7 +329,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
         set_email(person, body.email)
     if "active" in given:
         if person.pk == call.person.id and not body.active:
-            raise Conflict(gettext_noop("Nobody can deactivate themselves."))
+            raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
@@ -342,9 +341,9 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
     """Confine a person to these, or to nothing; raises Conflict where it would not hold or could not be undone."""
     if person.is_superuser and scopes:
-        raise Conflict(gettext_noop("A superuser cannot be restricted to scopes."))
+        raise Conflict(message("A superuser cannot be restricted to scopes."))
     if person.pk == call.person.id:
-        raise Conflict(gettext_noop("Nobody can confine themselves, or lift what confines them."))
+        raise Conflict(message("Nobody can confine themselves, or lift what confines them."))
     person.scopes = resolve_scopes(scopes)
 
 
@@ -358,7 +357,7 @@ def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
     found = {group.name: group for group in Group.objects.filter(name__in=names)}
     for index, name in enumerate(names):
         if name not in found:
-            raise invalid_member(f"groups/{index}", gettext_noop("There is no such group of permissions."))
+            raise invalid_member(f"groups/{index}", message("There is no such group of permissions."))
     return list(found.values())
 
 

@@ -7,7 +7,6 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
-from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -180,9 +179,7 @@ def delete_permission_group(call: Call, *, id: UUID) -> None:
     _require_superuser(call)
     group = _find(id)
     if confines_members(group):
-        raise Conflict(
-            gettext_noop("The group confines its members. Take them out of it first: they may do more then.")
-        )
+        raise Conflict(message("The group confines its members. Take them out of it first: they may do more then."))
     group.delete()
 
 
@@ -200,11 +197,12 @@ def _resolve_groups(given: Sequence[GivenDirectoryGroup]) -> dict[tuple[UUID, UU
     for index, item in enumerate(given):
         connection = DirectoryConnection.objects.filter(pk=item.directory).first()
         if connection is None:
-            raise invalid_member(f"directoryGroups/{index}/directory", "there is no such directory")
+            raise invalid_member(f"directoryGroups/{index}/directory", message("there is no such directory"))
         entry = find_security_group(connection, item.group.strip())
         if entry is None:
             raise invalid_member(
-                f"directoryGroups/{index}/group", f"{item.group} is no security group of the directory"
+                f"directoryGroups/{index}/group",
+                message("{group} is no security group of the directory", group=item.group),
             )
         found[connection.id, entry.guid] = entry.dn
     return found

@@ -19,6 +19,7 @@ from audit.written_attributes import attributes_written
 from core.errors import NotFound as NoSuchConnection
 from core.operation import operations
 from core.shapes import Query
+from core.text.messages import message
 from directory.changes.update import permissions_for_attributes
 from directory.errors import ObjectNotFound, translated
 from directory.lookup.access import is_within_any, parse_reference
@@ -206,7 +207,7 @@ def _base(client: Client, given: str | None) -> str:
 
 
 def _absent(given: str) -> ObjectNotFound:
-    return ObjectNotFound.naming(f"There is no object {given} in the directory.", parameter="base")
+    return ObjectNotFound.naming(message("There is no object {given} in the directory.", given=given), parameter="base")
 
 
 def _compare(

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import ProtectedError, RestrictedError
-from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -14,6 +13,7 @@ from core.errors import Conflict, FieldError, InvalidRequest, NotFound
 from core.operation import Effect, RateCategory, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Id, Moment, Part, render_timestamp
+from core.text.messages import message
 from directory.changes import bind_password_rotation
 from directory.models import DirectoryConnection
 from directory.queries.connection_test import ConnectionReport, try_and_record
@@ -130,7 +130,7 @@ def _set(row: DirectoryConnection, given: dict[str, Any]) -> None:
         row.full_clean()
     except ValidationError as refusal:
         if any(error.code == "unique" for error in refusal.error_dict.get("name", ())):
-            raise Conflict(gettext_noop("A directory connection with this name exists already.")) from None
+            raise Conflict(message("A directory connection with this name exists already.")) from None
         shape = CreateDirectory.model_fields
         errors = [
             FieldError(
@@ -213,7 +213,7 @@ def delete_directory(_: Call, *, id: UUID) -> None:
         _find(id).delete()
     except (ProtectedError, RestrictedError):
         raise Conflict(
-            gettext_noop("The directory connection is in use: API keys, roles, people or groups belong to it.")
+            message("The directory connection is in use: API keys, roles, people or groups belong to it.")
         ) from None
 
 

@@ -14,6 +14,7 @@ from core.call import Call
 from core.errors import GatewayError
 from core.operation import Effect, RateCategory, Risk, Target, find_operation, operation
 from core.shapes import COMMA_SEPARATED, Guid, Id, Part, Query
+from core.text.messages import message
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_values
 from directory.models.runs import Plan
@@ -80,7 +81,11 @@ class TooManyAccounts(GatewayError):
 
     def __init__(self, selected: int) -> None:
         super().__init__(
-            f"{selected} accounts are selected; a run takes at most {MAX_ACCOUNTS}.",
+            message(
+                "{selected} accounts are selected; a run takes at most {limit}.",
+                selected=selected,
+                limit=MAX_ACCOUNTS,
+            ),
             maxAccounts=MAX_ACCOUNTS,
             selected=selected,
         )
@@ -115,7 +120,7 @@ class RunAccounts(Part):
         given = self.model_fields_set
         forms = ("accounts" in given) + bool({"kinds", "scope"} & given) + (self.plan_id is not None)
         if forms != 1 or ("plan_id" in given and self.plan_id is None):
-            raise ValueError("give exactly one of accounts, kinds and scope, or planId")
+            raise ValueError(message("give exactly one of accounts, kinds and scope, or planId"))
         return self
 
 
@@ -293,12 +298,14 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         .first()
     )
     if plan is None:
-        raise PlanStale("There is no plan of yours with this id for this unit and action, or its hour is over.")
+        raise PlanStale(
+            message("There is no plan of yours with this id for this unit and action, or its hour is over.")
+        )
     found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
     _require_within_limit(len(found))
     accounts = assess(client, found, action, more_privileged_people=partial(more_privileged_people, call))
     if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
-        raise PlanStale("The accounts of the unit, or their states, are not those of the plan any more.")
+        raise PlanStale(message("The accounts of the unit, or their states, are not those of the plan any more."))
     return accounts
 
 

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from core.call import Call, Surface
 from core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
+from core.text.messages import message
 from directory import errors
 from directory.changes.passwords import propose_password_change, propose_reset
 from directory.lookup.access import client_of, find_object
@@ -44,7 +45,7 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     entry = find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=(RESULTANT_POLICY,))
     policy = policy_of(client_of(call), entry)
     if policy is None:  # by default only administrators may read fine-grained ones
-        raise errors.DirectoryDenied("The gateway's own account may not read this policy.")
+        raise errors.DirectoryDenied(message("The gateway's own account may not read this policy."))
     return policy.as_json()
 
 

@@ -18,6 +18,7 @@ from core.errors import Forbidden, InvalidRequest
 from core.operation import Effect, Operation, Risk, Target, operations
 from core.paging import Page, PageQuery, open_cursor, seal_cursor
 from core.shapes import Id, Moment, documented_as, render_timestamp
+from core.text.messages import message
 from directory.lookup.access import client_of, find_object, is_within_any
 from directory.lookup.children import has_children
 from directory.protection.rules import holds_protected, is_protected
@@ -73,7 +74,9 @@ def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> 
     if query.action is not None:
         named = [action for action in actions if action.operation.action == query.action]
         if not named:
-            detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
+            detail = message(
+                "must be one of {names}", names=", ".join(sorted(action.operation.action for action in actions))
+            )
             raise InvalidRequest.naming(detail, parameter="action")
         actions = named
     assert call.directory is not None

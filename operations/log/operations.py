@@ -37,6 +37,7 @@ from core.operation import NO_INVERSE, SIGNED_IN, Effect, Target, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import WHOLE_NUMBER, Flag, Guid, Query, Timestamp, render_timestamp
 from core.streams import RecordStream
+from core.text.messages import message
 from directory.changes.revert import NotRevertible, Reverted, propose_revert
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by, hidden_attributes
@@ -140,7 +141,7 @@ def _of_values(call: Call, records: QuerySet[OperationRecord], query: SearchOper
     if query.value is None:
         return log_search.of_values(records, attribute=query.attribute, value=None)
     if call.scopes:  # which values of others they may see is decided value by value
-        detail = "cannot be searched for inside scopes"
+        detail = message("cannot be searched for inside scopes")
         raise InvalidRequest.naming(detail, parameter="value")
     hidden, unreadable = hidden_attributes(call)
     if unreadable:
@@ -345,5 +346,7 @@ def revert_operation(call: Call, *, id: UUID) -> Proposal:
     if record is None:
         raise NotFound
     if doubt := why_doubted(record):
-        raise NotRevertible(f"The record is not to be trusted, and so nothing is made of it. {doubt}")
+        raise NotRevertible(
+            message("The record is not to be trusted, and so nothing is made of it. {doubt}", doubt=doubt)
+        )
     return propose_revert(call, record)

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from audit.models import Reversible
 from console.page_context import PageContext, page_address
 from core.errors import GatewayError, InvalidRequest
+from core.text.messages import message
 from directory.errors import VersionMismatch
 
 DryRun = Mapping[str, Any]
@@ -150,7 +151,7 @@ def _require_consent(page: PageContext, change: Change, question: Question) -> N
         return
     sentence = question.consent(change.preview(page))
     if sentence and page.form.get("agreed") != sentence:
-        detail = "has to be agreed to as it is now"
+        detail = message("has to be agreed to as it is now")
         raise InvalidRequest.naming(detail, pointer="#/agreed", sentence=_("Nothing was done."))
 
 

@@ -154,7 +154,7 @@ def _require_filled(use: Use) -> None:
         missing += ["#/sn"] if not use.newcomer.whole_name else []
         missing += ["#/parent"] if not use.newcomer.parent else []
     if missing:
-        errors = [FieldError(InvalidRequest.code, "must not be blank", pointer=where) for where in missing]
+        errors = [FieldError(InvalidRequest.code, message("must not be blank"), pointer=where) for where in missing]
         raise InvalidRequest(errors=errors)
 
 

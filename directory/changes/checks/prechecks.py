@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from active_directory import Client, Entry, Equals, Schema, Scope
+from core.text.messages import message
 from directory import errors
 from directory.outcomes.replication import require_still_taken
 from directory.shapes.modifications import Delta, Step
@@ -43,7 +44,7 @@ def require_free(
             rows = client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=2)
             for other in [row for row in rows if row.guid != besides]:
                 require_still_taken(client, other)
-                detail = f"The {attribute} {value.decode()!r} is in use."
+                detail = message("The {attribute} {decode!r} is in use.", attribute=attribute, decode=value.decode())
                 raise errors.AlreadyExists.naming(detail, pointer=where[attribute.lower()])
 
 
@@ -96,7 +97,9 @@ def refuse_primary_group_of_new(steps: Sequence[Step]) -> None:
     """Refuse primaryGroupID of an account that is yet to be made. Raises DirectoryRejected."""
     for step in steps:
         if step.name == "primarygroupid" and step.values:
-            detail = "primaryGroupID must be that of a group that the account belongs to, and a new one is in none yet"
+            detail = message(
+                "primaryGroupID must be that of a group that the account belongs to, and a new one is in none yet"
+            )
             raise rejection(detail, step.where, attribute="primaryGroupID")
 
 
@@ -109,7 +112,10 @@ def _require_primary_group(client: Client, entry: Entry, relative_id: int, where
     belongs_to = entry.texts("memberOf")
     rows = client.search(client.default_naming_context, Scope.SUBTREE, group, ("objectGUID",), limit=1)
     if not any(row.dn in belongs_to for row in rows):
-        detail = f"primaryGroupID must be that of a group that the account belongs to: it is in no group {relative_id}"
+        detail = message(
+            "primaryGroupID must be that of a group that the account belongs to: it is in no group {relative_id}",
+            relative_id=relative_id,
+        )
         raise rejection(detail, where, attribute="primaryGroupID")
 
 

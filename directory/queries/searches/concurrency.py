@@ -26,6 +26,7 @@ from redis.commands.core import Script
 from core.call import Call
 from core.errors import RateLimited
 from core.redis.clients import redis_client
+from core.text.messages import message
 
 logger = structlog.get_logger(__name__)
 
@@ -95,7 +96,7 @@ def turn(call: Call, *, expensive: bool) -> Iterator[Callable[[], None]]:
 
 def _refusal() -> RateLimited:
     wait = math.ceil(settings.CONFIGURATION.Searches.ExpensiveSeconds)
-    return RateLimited(retry_after=wait, why="Large searches go one after another, and others are under way")
+    return RateLimited(retry_after=wait, why=message("Large searches go one after another, and others are under way"))
 
 
 @contextmanager

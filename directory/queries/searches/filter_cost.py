@@ -24,6 +24,7 @@ from active_directory import (
     Substrings,
     Syntax,
 )
+from core.text.messages import message
 from directory import errors
 
 _NAME_WEIGHT = 6
@@ -78,7 +79,7 @@ def cost_of(condition: Filter, schema: Schema) -> Cost:
 def _too_costly(term: Filter, detail: str) -> errors.FilterTooCostly:
     text = str(term)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    whole = f"{shown}: {detail}"
+    whole = message("{shown}: {detail}", shown=shown, detail=detail)
     return errors.FilterTooCostly.naming(whole, parameter="filter", term=shown)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from active_directory import ANYTHING, IN_CHAIN, And, Entry, Equals, Extensible, Filter, Not, Or, Present
+from core.text.messages import message
 from directory import errors
 from directory.lookup.visibility import Visibility
 
@@ -88,9 +89,10 @@ def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -
                 tells_of_members = any(map(visibility.tells_of_members, condition.attributes()))
                 return And(condition, Not(_GROUPS)) if tells_of_members else condition
     if isinstance(condition, Present):
-        detail = (
-            f"{condition}: inside scopes it can be asked only beside conditions that all have to hold,"
-            " whether there is any value"
+        detail = message(
+            "{condition}: inside scopes it can be asked only beside conditions that all have to hold, whether there is "
+            "any value",
+            condition=condition,
         )
         raise errors.FilterUnsupported.naming(detail, parameter="filter")
     if isinstance(condition, Equals | Extensible) and _is_seen(condition, visibility):

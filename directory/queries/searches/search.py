@@ -22,6 +22,7 @@ from core.errors import InvalidRequest
 from core.paging import Page, PageQuery, open_cursor, seal_cursor
 from core.shapes import CommaList
 from core.streams import RecordStream, StreamFormat
+from core.text.messages import message
 from directory.errors import AttributeNotReadable, translated
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Visibility, may_see_confidential
@@ -153,7 +154,7 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     """All records, read a few at a time; a failure before the first of them is raised here."""
     kinds, selection = running.search.kinds, running.selection
     if form is StreamFormat.CSV and selection.everything:
-        detail = "* has no columns that could be known beforehand: name the attributes"
+        detail = message("* has no columns that could be known beforehand: name the attributes")
         raise InvalidRequest.naming(detail, parameter="attributes")
     packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
     with running.turn():
@@ -177,7 +178,7 @@ def _require_of_many(names: Iterable[str], *, parameter: str) -> None:
     """Refuse what a domain controller computes for one object at a time and fails every other search for."""
     for name in names:
         if name in _OF_ONE_OBJECT:
-            detail = f"{name} is computed for one object at a time: read each by itself"
+            detail = message("{name} is computed for one object at a time: read each by itself", name=name)
             raise AttributeNotReadable.naming(detail, parameter=parameter)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from active_directory import FILETIME_NEVER, UserAccountControl
 from core.operation import Risk
+from core.text.messages import message
 
 Values = Sequence[bytes]
 ValuesOf = Mapping[str, tuple[Values, Values]]
@@ -122,26 +123,32 @@ def _either(_before: Values, _after: Values) -> tuple[bool, bool]:
 
 _ELSEWHERE: Final = _Rule(
     _workstations,
-    "the account can sign in on fewer workstations",
-    "the account can sign in on more workstations",
+    message("the account can sign in on fewer workstations"),
+    message("the account can sign in on more workstations"),
 )
 _POLICY: Final = _Rule(
     _confined,
-    "an authentication policy confines where and how the account can sign in",
-    "the account is no longer confined by an authentication policy",
+    message("an authentication policy confines where and how the account can sign in"),
+    message("the account is no longer confined by an authentication policy"),
 )
-_REMOTELY: Final = _Rule(_allowed, "the account can no longer sign in remotely", "the account can sign in remotely")
+_REMOTELY: Final = _Rule(
+    _allowed, message("the account can no longer sign in remotely"), message("the account can sign in remotely")
+)
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
-        "accountexpires": _Rule(_expiry, "the account expires earlier", "the account expires later or never"),
-        "logonhours": _Rule(_hours, "the account can sign in at fewer hours", "the account can sign in at more hours"),
+        "accountexpires": _Rule(
+            _expiry, message("the account expires earlier"), message("the account expires later or never")
+        ),
+        "logonhours": _Rule(
+            _hours, message("the account can sign in at fewer hours"), message("the account can sign in at more hours")
+        ),
         "userworkstations": _ELSEWHERE,
         "otherloginworkstations": _ELSEWHERE,
         "logonworkstation": _Rule(_either, _ELSEWHERE.ends, _ELSEWHERE.restores),  # octets that nothing documents
         "useraccountcontrol": _Rule(
             _control,
-            "the account is disabled or needs a smart card",
-            "the account is enabled or no longer needs a smart card",
+            message("the account is disabled or needs a smart card"),
+            message("the account is enabled or no longer needs a smart card"),
         ),
         "msds-assignedauthnpolicy": _POLICY,
         "msds-assignedauthnpolicysilo": _POLICY,

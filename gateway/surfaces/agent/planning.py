@@ -130,7 +130,7 @@ class Arguments:
 def bad_argument(name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> GatewayError:
     """The refusal of an argument by its name."""
     pointer = "#/" + name.replace("~", "~0").replace("/", "~1")
-    return error.naming(detail, pointer=pointer, sentence=f"{pointer}: {detail}")
+    return error.naming(detail, pointer=pointer, subject=pointer)
 
 
 def plan_call(tool: Tool, given: Mapping[str, Any], call: Call) -> Plan:

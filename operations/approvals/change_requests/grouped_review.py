@@ -155,17 +155,17 @@ def _item(
     hindrance: str | None = None
     may_reject = False
     if row.status != Status.PENDING or row.expires_at <= timezone.now():
-        hindrance = "It does not wait any more."
+        hindrance = message("It does not wait any more.")
     elif row.requester_id == call.person.id:
-        hindrance = "It is your own request."
+        hindrance = message("It is your own request.")
     elif not call.may(DECIDE):
-        hindrance = "You do not decide changes."
+        hindrance = message("You do not decide changes.")
     elif why := conflicts.why(row) or why_hidden(call, row):
         hindrance = why
     else:
         may_reject = True
         if decisions.needs_two(row) and row.first_approved_by_id == call.person.id:
-            hindrance = "You approved it already: somebody else has to approve it too."
+            hindrance = message("You approved it already: somebody else has to approve it too.")
     line = line_as_json(call, row, record)
     return {
         **line,
@@ -205,7 +205,7 @@ class DecideTogether(ConfirmedBody):
     @model_validator(mode="after")
     def _require_reason(self) -> Self:
         if self.decision == "reject" and not (self.comment or "").strip():
-            raise ValueError("a rejection needs a comment")
+            raise ValueError(message("a rejection needs a comment"))
         return self
 
 

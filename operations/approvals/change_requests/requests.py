@@ -28,6 +28,7 @@ from core.errors import Forbidden, NotFound
 from core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, render_timestamp
+from core.text.messages import message
 from directory.lookup.visibility import requested_changes_seen_by
 from keys.sign_in.confirmation import ConfirmedBody, is_needed
 
@@ -37,7 +38,7 @@ DECIDE = "approvals.decide_change"
 
 def require_text(value: str) -> str:
     if not value.strip():
-        raise ValueError("must not be blank")
+        raise ValueError(message("must not be blank"))
     return value
 
 
