@@ -36,31 +36,45 @@ def key_access_widened(before: Access | None, after: Access) -> list[str]:
     if after["revoked"]:
         return []
     if before is None:
-        return ["a new key may act as its owner"]
-    end, level = after["expires_at"], after["level"]
+        return [message("a new key may act as its owner")]
+    end, level, more = after["expires_at"], after["level"], _more("permissions", before, after)
     is_longer = before["expires_at"] is not None and (end is None or end > before["expires_at"])
-    return [
-        *_role_reasons("the key's role", before, after),
-        *_those_that_hold(
-            (before["owner"] != after["owner"], "the key acts as somebody else"),
-            (after["passwords"] > before["passwords"], "generated passwords go to the key's owner"),
-            (
-                _LEVELS.index(level) > _LEVELS.index(before["level"]),
-                f"fewer changes wait for a person ({before['level']} before, {level} now)",
+    return _those_that_hold(
+        (more, message("the key's role permits more: {permissions}", permissions=", ".join(more))),
+        (_reaches_everything(before, after), message("the key's role reaches everything")),
+        (_reaches_further(before, after), message("the key's role reaches further parts of the directory")),
+        (before["owner"] != after["owner"], message("the key acts as somebody else")),
+        (after["passwords"] > before["passwords"], message("generated passwords go to the key's owner")),
+        (
+            _LEVELS.index(level) > _LEVELS.index(before["level"]),
+            message(
+                "fewer changes wait for a person ({before} before, {after} now)", before=before["level"], after=level
             ),
-            (
-                _are_widened(before["addresses"], after["addresses"]),
-                "the key is accepted from further addresses",
-            ),
-            (is_longer, f"the key is valid longer ({render_timestamp(end) or 'without end'})"),
-            (_more("directories", before, after), "the key reaches a further directory"),
         ),
-    ]
+        (
+            _are_widened(before["addresses"], after["addresses"]),
+            message("the key is accepted from further addresses"),
+        ),
+        (
+            is_longer,
+            message("the key is valid longer ({until})", until=render_timestamp(end))
+            if end
+            else message("the key is valid longer (without end)"),
+        ),
+        (_more("directories", before, after), message("the key reaches a further directory")),
+    )
 
 
 def role_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a role. No key has a new one yet: giving it to a key is what counts."""
-    return [] if before is None else _role_reasons("the role", before, after)
+    if before is None:
+        return []
+    more = _more("permissions", before, after)
+    return _those_that_hold(
+        (more, message("the role permits more: {permissions}", permissions=", ".join(more))),
+        (_reaches_everything(before, after), message("the role reaches everything")),
+        (_reaches_further(before, after), message("the role reaches further parts of the directory")),
+    )
 
 
 def person_access_widened(before: Access | None, after: Access) -> list[str]:
@@ -68,24 +82,28 @@ def person_access_widened(before: Access | None, after: Access) -> list[str]:
     known = before or _NOBODY
     more = _more("permissions", known, after)
     return _those_that_hold(
-        (after["superuser"] > known["superuser"], "the person becomes a superuser"),
-        (after["back_office"] > known["back_office"], "the person may enter the back office"),
-        (_more("groups", known, after), "the person joins a group"),
-        (more, f"the person may do more: {', '.join(more)}"),
-        (not after["superuser"] and not is_within(after["scopes"], known["scopes"]), "the person is confined less"),
-        (after["active"] > known["active"], "the person is activated"),
+        (after["superuser"] > known["superuser"], message("the person becomes a superuser")),
+        (after["back_office"] > known["back_office"], message("the person may enter the back office")),
+        (_more("groups", known, after), message("the person joins a group")),
+        (more, message("the person may do more: {permissions}", permissions=", ".join(more))),
+        (
+            not after["superuser"] and not is_within(after["scopes"], known["scopes"]),
+            message("the person is confined less"),
+        ),
+        (after["active"] > known["active"], message("the person is activated")),
     )
 
 
 def group_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
     if before is None:
-        return ["members of a group of a directory are in it"] if after["directory_groups"] else []
+        return [message("members of a group of a directory are in it")] if after["directory_groups"] else []
     more = _more("permissions", before, after)
     return _those_that_hold(
-        (more, f"its members may do more: {', '.join(more)}"),
-        (_more("directory_groups", before, after), "members of a further group of a directory are in it"),
-        _reach("the group", before, after),
+        (more, message("its members may do more: {permissions}", permissions=", ".join(more))),
+        (_more("directory_groups", before, after), message("members of a further group of a directory are in it")),
+        (_reaches_everything(before, after), message("the group reaches everything")),
+        (_reaches_further(before, after), message("the group reaches further parts of the directory")),
     )
 
 
@@ -98,16 +116,13 @@ def _more(what: str, before: Access, after: Access) -> list[str]:
     return sorted(set(after[what]) - set(before[what]))
 
 
-def _role_reasons(whose: str, before: Access, after: Access) -> list[str]:
-    more = _more("permissions", before, after)
-    return _those_that_hold((more, f"{whose} permits more: {', '.join(more)}"), _reach(whose, before, after))
+def _reaches_everything(before: Access, after: Access) -> bool:
+    return bool(before["scopes"]) and not after["scopes"]
 
 
-def _reach(whose: str, before: Access, after: Access) -> tuple[bool, str]:
-    """Whether the scopes permit more: whether a new one lies inside one of those before, may be otherwise tomorrow."""
-    where = "further parts of the directory" if after["scopes"] else "everything"
-    is_wider = bool(before["scopes"]) and (not after["scopes"] or bool(_more("scopes", before, after)))
-    return is_wider, f"{whose} reaches {where}"
+def _reaches_further(before: Access, after: Access) -> bool:
+    """Whether there is a new scope. Whether it lies inside one of those before, the directory may answer otherwise."""
+    return bool(before["scopes"] and after["scopes"] and _more("scopes", before, after))
 
 
 def _are_widened(before: tuple[str, ...], after: tuple[str, ...]) -> bool:

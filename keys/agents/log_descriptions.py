@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.model_changes.descriptions import Facts, audited_model, columns_of
+from core.text.messages import message
 from keys.agents.grants import is_freer
 from keys.models.agents import AgentClient, AgentGrant
 
@@ -14,18 +15,24 @@ def agent_access_widened(before: Access | None, after: Access) -> list[str]:
     """In words, what an agent may do after a change and could not do before. Consenting lends what is the person's."""
     if before is None or after["ended"] or not is_freer(after["level"], than=before["level"]):
         return []
-    return [f"fewer changes wait for a person ({before['level']} before, {after['level']} now)"]
+    return [
+        message(
+            "fewer changes wait for a person ({before} before, {after} now)",
+            before=before["level"],
+            after=after["level"],
+        )
+    ]
 
 
 def client_access_widened(before: Access | None, after: Access) -> list[str]:
     """The same of a client: where its codes go, and whether it gets any. A new one waits for a person's consent."""
     if before is None:
         return []
-    reasons = []
+    reasons: list[str] = []
     if set(after["addresses"]) - set(before["addresses"]):
-        reasons.append("what people let the agent do is handed out at further addresses")
+        reasons.append(message("what people let the agent do is handed out at further addresses"))
     if before["disabled"] and not after["disabled"]:
-        reasons.append("people can connect the agent again")
+        reasons.append(message("people can connect the agent again"))
     return reasons
 
 

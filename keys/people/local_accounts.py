@@ -3,7 +3,6 @@
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.utils.translation import gettext_noop
 
 from core.database import own_rows
 from core.errors import Conflict, invalid_member

@@ -3,20 +3,20 @@
 from typing import Annotated
 
 from django.conf import settings
-from django.utils.translation import gettext_noop
 from pydantic import Field
 
 from core.call import Call
 from core.errors import GatewayError
 from core.shapes import Body
+from core.text.messages import message
 from keys.models import Person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused
 
 _TOLD = {
-    Reason.CODE_MISSING: gettext_noop("Type the code that your authenticator shows."),
-    Reason.CODE_WRONG: gettext_noop("This code is wrong, or was used already. Wait for the next one and try again."),
-    Reason.CODES_TOO_OFTEN: gettext_noop("There were too many wrong codes. Try again in a quarter of an hour."),
+    Reason.CODE_MISSING: message("Type the code that your authenticator shows."),
+    Reason.CODE_WRONG: message("This code is wrong, or was used already. Wait for the next one and try again."),
+    Reason.CODES_TOO_OFTEN: message("There were too many wrong codes. Try again in a quarter of an hour."),
 }
 
 

@@ -76,7 +76,7 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
     owner = Person.objects.filter(username=body.owner).first()
     _require_may_give(call, owner)
     if owner is None:
-        raise invalid_member("owner", "there is no such person")
+        raise invalid_member("owner", message("there is no such person"))
     key = ApiKey(owner=owner)
     _assign(key, dict(body) | {"owner": owner})
     value = lifecycle.issue(key, created_by_id=call.person.id or None)
@@ -233,9 +233,9 @@ def _assign(key: ApiKey, given: dict[str, Any]) -> None:
     if "role" in given:
         given["role"] = Role.objects.filter(pk=given["role"]).first()
         if given["role"] is None:
-            raise invalid_member("role", "there is no such role")
+            raise invalid_member("role", message("there is no such role"))
     if given.get("expires_at") is not None and given["expires_at"] <= timezone.now():
-        raise invalid_member("expiresAt", "must be in the future")
+        raise invalid_member("expiresAt", message("must be in the future"))
     own_rows.assign(key, given)
 
 

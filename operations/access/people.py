@@ -16,6 +16,7 @@ from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Flag, Id, Moment, render_timestamp
+from core.text.messages import message
 from core.text.names import require_label
 from core.versions import with_version
 from keys.models import Person, SecondFactor
@@ -244,8 +245,8 @@ def delete_person(call: Call, *, id: UUID) -> None:
     person = find_person(id)
     _require_not_above(call, person)
     if person.pk == call.person.id:
-        raise Conflict(gettext_noop("Nobody can delete themselves."))
-    own_rows.delete(person, used=gettext_noop("The person owns API keys."))
+        raise Conflict(message("Nobody can delete themselves."))
+    own_rows.delete(person, used=message("The person owns API keys."))
 
 
 @operation(

@@ -16,6 +16,7 @@ from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Guid, Id
+from core.text.messages import message
 from core.text.names import require_label
 from core.versions import with_version
 from directory.models import DirectoryConnection

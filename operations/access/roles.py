@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Lower
-from django.utils.translation import gettext_noop
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -14,6 +13,7 @@ from core.database import own_rows
 from core.operation import Effect, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Id, Moment, render_timestamp
+from core.text.messages import message
 from core.versions import with_version
 from keys.api_keys.shapes import Name
 from keys.models import Role
@@ -158,7 +158,7 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
 )
 def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
     """Delete a role that no key has."""
-    own_rows.delete(find_role(id), used=gettext_noop("API keys have this role."))
+    own_rows.delete(find_role(id), used=message("API keys have this role."))
 
 
 def _roles() -> QuerySet[Role]:

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -50,13 +49,13 @@ _RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
 
 
 _TITLES: Final = {
-    Reading.OBJECTS: gettext_noop("Users, groups, computers, organizational units and contacts"),
-    Reading.ACCESS_CONTROL: gettext_noop("Access control lists"),
-    Reading.DELETED_OBJECTS: gettext_noop("Deleted objects"),
-    Reading.PASSWORD_POLICIES: gettext_noop("The domain's password policy"),
-    Reading.FINE_GRAINED: gettext_noop("Fine-grained password policies"),
-    Reading.GROUP_POLICIES: gettext_noop("Group policies"),
-    Reading.SCHEMA: gettext_noop("Schema and configuration"),
+    Reading.OBJECTS: message("Users, groups, computers, organizational units and contacts"),
+    Reading.ACCESS_CONTROL: message("Access control lists"),
+    Reading.DELETED_OBJECTS: message("Deleted objects"),
+    Reading.PASSWORD_POLICIES: message("The domain's password policy"),
+    Reading.FINE_GRAINED: message("Fine-grained password policies"),
+    Reading.GROUP_POLICIES: message("Group policies"),
+    Reading.SCHEMA: message("Schema and configuration"),
 }
 _READ_FOR: Final[dict[Reading, tuple[str, ...] | None]] = {
     **dict.fromkeys((Reading.OBJECTS, Reading.PASSWORD_POLICIES, Reading.SCHEMA)),

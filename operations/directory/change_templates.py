@@ -17,6 +17,7 @@ from core.errors import InvalidRequest
 from core.operation import Effect, Target, operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
+from core.text.messages import message
 from directory.models.change_templates import ChangeTemplate
 from directory.queries.change_templates import (
     find_given_groups,
@@ -213,7 +214,7 @@ def _save(call: Call, row: ChangeTemplate, given: dict[str, Any]) -> ChangeTempl
         require_attributes(call, given["attributes"])
     own_rows.assign(row, given)
     if both := {group["id"] for group in row.joins} & {group["id"] for group in row.leaves}:
-        raise InvalidRequest.naming(f"{len(both)} of them are also joined", pointer="#/leaves")
+        raise InvalidRequest.naming(message("{count} of them are also joined", count=len(both)), pointer="#/leaves")
     own_rows.save(row, taken=f"There is a template called {row.name} for this directory already.")
     return _record(call, row)
 

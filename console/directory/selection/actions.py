@@ -14,7 +14,6 @@ from console.page_context import PageContext
 from console.shared.names import common_name
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.shapes import parse_guid
-from core.text.messages import message
 from directory.shapes.kinds import Kind
 
 Record = Mapping[str, Any]

@@ -19,6 +19,7 @@ from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from console.shared.names import common_name, parsed
 from core.errors import FieldError, InvalidRequest
+from core.text.messages import message
 from directory.policies.password_generator import generate_password
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.placeholders import Placeholder, asked_in, filled, only_placeholder
