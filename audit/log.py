@@ -135,7 +135,7 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
             OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0].operation)
-        raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
+        raise NotRecorded(message("The operation cannot be recorded, so it was not carried out.")) from error
 
 
 def _record_intents(call: Call, intents: Iterable[Intent], **fields: Any) -> list[OperationRecord]:

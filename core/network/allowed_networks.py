@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from core.network.ip_addresses import KnownAddresses, parse_address
-
 from core.text.messages import message
 
 _MAPPED = IPv6Network("::ffff:0:0/96")

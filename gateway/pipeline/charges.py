@@ -55,9 +55,9 @@ def count_change_of_agent(call: Call) -> None:
     try:
         (usage,) = count([(Policy.of("AgentChanges", limit), call.credential.unique_id)])
     except CountersUnavailable:
-        raise ServiceUnavailable("Changes of agents wait until they can be counted.") from None
+        raise ServiceUnavailable(message("Changes of agents wait until they can be counted.")) from None
     if usage.is_exceeded:
-        why = f"This agent has asked for {limit.Requests} changes within an hour"
+        why = message("This agent has asked for {requests} changes within an hour", requests=limit.Requests)
         raise RateLimited(retry_after=usage.rest, why=why)
 
 
