@@ -19,6 +19,7 @@ from core.database import shared_clock
 from core.errors import ServiceUnavailable
 from core.redis.broker import BrokerUnavailable, send_task
 from core.shapes import KEPT_PROBLEM, Id
+from core.text.messages import message
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
 from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal

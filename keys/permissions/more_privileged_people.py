@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from active_directory import Delete, Modify, Rename, Write
 from core.call import Call
+from core.text.messages import message
 from directory.lookup.access import client_of, is_within_any
 from directory.shapes.proposal import Proposal
 from keys.models import Person

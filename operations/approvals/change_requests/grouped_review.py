@@ -20,6 +20,7 @@ from core.call import Call
 from core.errors import GatewayError
 from core.operation import SIGNED_IN, Effect, operation
 from core.shapes import COMMA_SEPARATED, KEPT_PROBLEM, Body, Guid, Id, Query, documented_as
+from core.text.messages import message
 from directory.shapes.wording.change_words import change_facts
 from keys.sign_in.confirmation import ConfirmedBody, is_needed, require_confirmation
 from operations.approvals.change_requests.requests import (
