@@ -24,6 +24,7 @@ from core.configuration import RateLimit
 from core.errors import Conflict, invalid_member
 from core.occasional_limits import usage_of
 from core.rate_limits import CountersUnavailable, address_subject
+from core.text.messages import message
 from core.text.names import refuse_label
 from core.versions import lock_record
 from keys.models import Person
