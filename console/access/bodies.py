@@ -4,7 +4,7 @@ A field has the name of its member, and the shape of the body says how it is rea
 the operation to say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -62,7 +62,26 @@ def _shown(value: Any, member: Mapping[str, Any]) -> Any:
     return "" if value is None else value
 
 
-def known_objects(names: list[str], known: list[Mapping[str, Any]]) -> list[str]:
+def form_of(fields: Mapping[str, Any]) -> QueryDict:
+    """What a form sends whose fields have these values: nothing for a box that is not ticked."""
+    form = QueryDict(mutable=True)
+    for name, value in fields.items():
+        if value is not False:
+            form[name] = str(value)
+    return form
+
+
+def changed_body(form: QueryDict, operation: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that changes only what was typed differently than the fields show it: a day is less than a moment."""
+    before = body_of(form_of(fields_of(record, operation)), operation)
+    return {
+        name: value
+        for name, value in body_of(form, operation).items()
+        if value != before[name] and (name in form or isinstance(value, bool | list))
+    }
+
+
+def known_objects(names: list[str], known: Iterable[Mapping[str, Any]]) -> list[str]:
     """The same objects with the `id` of those that were there before, whatever is called so now."""
     ids = {item["distinguishedName"]: item["id"] for item in known}
     return [ids.get(name, name) for name in names]

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from console.access.bodies import body_of, fields_of
+from console.access.buttons import button
 from console.page_context import PageContext, console_page
-from console.shared.fields import lines_of
 from core.errors import GatewayError, InvalidRequest
 from directory.errors import ObjectNotFound
 from directory.queries.connection_test import functional_level_name
 from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights, account_name
 
 _KEYS_SHOWN = 50
-_TEXTS = ("name", "baseDn", "bindDn")
 
 
 @console_page(get="directories.list")
@@ -52,7 +52,6 @@ def _page(page: PageContext, connection_id: UUID, **context: Any) -> HttpRespons
     if page.may("api-keys.search"):
         query = {"directory": found["id"], "state": "active", "pageSize": str(_KEYS_SHOWN)}
         linked = page.perform("api-keys.search", query=query)
-    problem = context.get("problem")
     shown = {
         "connection": found,
         "keys": linked["items"],
@@ -60,7 +59,7 @@ def _page(page: PageContext, connection_id: UUID, **context: Any) -> HttpRespons
         "needed": needed_rights(found["bindDn"], found["baseDn"]),
         **context,
     }
-    return page.render("access/connection.html", shown, status=problem.status if problem else 200)
+    return page.render("access/connection.html", shown)
 
 
 @console_page("POST")
@@ -99,9 +98,9 @@ def new(page: PageContext) -> HttpResponseBase:
     except GatewayError as refusal:
         return _form(page, None, sent(page), problem=refusal)
     if made is None:
-        return _form(page, None, sent(page), status=InvalidRequest.status, is_new=True, **context_of_report(report))
-    messages.success(page.request, _("The connection is made."))
-    return page.redirect("connection", connection_id=made["id"])
+        shown = {"connection": None, "typed": sent(page), "is_new": True, **context_of_report(report)}
+        return page.render("access/connection_edit.html", shown, status=InvalidRequest.status)
+    return page.redirect("connection", said=_("The connection is made."), connection_id=made["id"])
 
 
 def make_tested(page: PageContext) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -141,28 +140,19 @@ def test_new(page: PageContext) -> HttpResponseBase:
 def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     found = page.perform("directories.read", id=connection_id)
     if page.request.method != "POST":
-        return _form(page, found, {**found, "urls": "\n".join(found["urls"])})
+        return _form(page, found, {**fields_of(found, "directories.update"), "version": found["version"]})
     try:
         page.answer("directories.update", body=_body(page), if_match=page.form.get("version"), id=connection_id)
     except GatewayError as refusal:
         return _form(page, found, sent(page), problem=refusal)
-    messages.success(page.request, _("Saved. Every process uses the new settings from its next request on. Test them."))
-    return page.redirect("connection", connection_id=connection_id)
+    said = _("Saved. Every process uses the new settings from its next request on. Test them.")
+    return page.redirect("connection", said=said, connection_id=connection_id)
 
 
 def _body(page: PageContext) -> dict[str, Any]:
     """The body of `directories.create` and `directories.update`. A password that is left empty stays as it is."""
-    typed = page.form
-    body: dict[str, Any] = {name: typed.get(name, "") for name in _TEXTS}
-    body |= {
-        "urls": lines_of(typed.get("urls", "")),
-        "caCertificate": typed.get("caCertificate", "").strip() or None,
-        "startTls": "startTls" in typed,
-        "enabled": "enabled" in typed,
-    }
-    if typed.get("bindPassword"):
-        body["bindPassword"] = typed["bindPassword"]
-    return body
+    body = body_of(page.request.POST, "directories.create")
+    return body if body["bindPassword"] else {name: body[name] for name in body if name != "bindPassword"}
 
 
 def sent(page: PageContext) -> dict[str, Any]:
@@ -174,12 +164,9 @@ def _form(
     page: PageContext,
     connection: Mapping[str, Any] | None,
     typed: Mapping[str, Any],
-    problem: GatewayError | None = None,
-    status: int = 200,
     **context: Any,
 ) -> HttpResponseBase:
-    shown = {"connection": connection, "typed": typed, "problem": problem, **context}
-    return page.render("access/connection_edit.html", shown, status=problem.status if problem else status)
+    return page.render("access/connection_edit.html", {"connection": connection, "typed": typed, **context})
 
 
 @console_page("POST")
@@ -191,38 +178,6 @@ def test(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     return _page(page, connection_id, **context_of_report(report))
 
 
-@console_page("POST")
-def enabling(page: PageContext, connection_id: UUID, enabled: bool) -> HttpResponseBase:
-    try:
-        page.perform("directories.update", body={"enabled": enabled}, id=connection_id)
-    except GatewayError as refusal:
-        return _page(page, connection_id, problem=refusal)
-    text = _("Enabled.") if enabled else _("Disabled. Nobody reaches the directory through it now.")
-    messages.success(page.request, text)
-    return page.redirect("connection", connection_id=connection_id)
-
-
-@console_page("POST")
-def rotate_password(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    """Have the gateway give its account a password that nobody knows."""
-    try:
-        page.perform("directories.rotate-password", id=connection_id)
-    except GatewayError as refusal:
-        return _page(page, connection_id, problem=refusal)
-    messages.success(page.request, _("The account has a new password, which nobody knows. Test the connection."))
-    return page.redirect("connection", connection_id=connection_id)
-
-
-@console_page("POST")
-def delete(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    try:
-        page.perform("directories.delete", id=connection_id)
-    except GatewayError as refusal:
-        return _page(page, connection_id, problem=refusal)
-    messages.success(page.request, _("The connection is deleted."))
-    return page.redirect("connections")
-
-
 urls = [
     path("connections/", connections, name="connections"),
     path("connections/states", states, name="connection-states"),
@@ -232,8 +187,38 @@ urls = [
     path("connections/<uuid:connection_id>/edit", edit, name="connection-edit"),
     path("connections/<uuid:connection_id>/test", test, name="connection-test"),
     path("connections/<uuid:connection_id>/rights", rights, name="connection-rights"),
-    path("connections/<uuid:connection_id>/enable", enabling, {"enabled": True}, name="connection-enable"),
-    path("connections/<uuid:connection_id>/disable", enabling, {"enabled": False}, name="connection-disable"),
-    path("connections/<uuid:connection_id>/rotate-password", rotate_password, name="connection-rotate-password"),
-    path("connections/<uuid:connection_id>/delete", delete, name="connection-delete"),
+    button(
+        "connections/<uuid:connection_id>/enable",
+        "connection-enable",
+        "directories.update",
+        gettext_lazy("Enabled."),
+        _page,
+        to="connection",
+        body=lambda _page: {"enabled": True},
+    ),
+    button(
+        "connections/<uuid:connection_id>/disable",
+        "connection-disable",
+        "directories.update",
+        gettext_lazy("Disabled. Nobody reaches the directory through it now."),
+        _page,
+        to="connection",
+        body=lambda _page: {"enabled": False},
+    ),
+    button(
+        "connections/<uuid:connection_id>/rotate-password",
+        "connection-rotate-password",
+        "directories.rotate-password",
+        gettext_lazy("The account has a new password, which nobody knows. Test the connection."),
+        _page,
+        to="connection",
+    ),
+    button(
+        "connections/<uuid:connection_id>/delete",
+        "connection-delete",
+        "directories.delete",
+        gettext_lazy("The connection is deleted."),
+        _page,
+        to_list="connections",
+    ),
 ]

@@ -4,9 +4,9 @@ What was said at each step is kept in the session, so that going back loses noth
 step; there each thing is made by its own operation, and one that is refused says what was made before it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -16,12 +16,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from approvals.review.conflict_of_interest import find_deciders_for
+from console.access.bodies import body_of, form_of
 from console.access.keys import all_of, directories
 from console.access.permission_choices import by_group, choices, explained, preset_of
-from console.access.roles import RoleForm
+from console.access.roles import NO_ROLE, role_body, typed_role
 from console.page_context import PageContext, console_page
 from console.shared.field_messages import sentence
-from console.shared.fields import lines_of, midnight_of
+from console.shared.fields import lines_of
 from core.errors import GatewayError, NotFound
 from core.operation import find_operation
 from core.shapes import load_body, parse_guid
@@ -30,9 +31,9 @@ from directory.errors import Unavailable
 from keys.models import Level, Person
 from keys.permissions.presets import FOR_ROLES
 
-_DRAFT = "console-new-key"
+_DRAFT = "console-key-draft"
 """Where the session keeps what was said so far."""
-_NO_ROLE = "00000000-0000-0000-0000-000000000000"
+_ROLE_TO_COME = "00000000-0000-0000-0000-000000000000"
 
 Draft = dict[str, dict[str, Any]]
 """What was typed at each step, by the step's name and the field's."""
@@ -40,7 +41,7 @@ Draft = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`members` are those of a key's body that the step is about, as pointers. Pages translate the title."""
+    """`members` are those of a key's body that the step is about, and its fields. Pages translate the title."""
 
     name: str
     title: str
@@ -48,11 +49,11 @@ class Step:
 
 
 STEPS = (
-    Step("role", _("Role"), ("#/role",)),
-    Step("key", _("Key and owner"), ("#/name", "#/owner", "#/expiresAt")),
-    Step("directory", _("Directory"), ("#/directory",)),
-    Step("addresses", _("Addresses"), ("#/allowedAddresses",)),
-    Step("level", _("Supervision"), ("#/supervisionLevel",)),
+    Step("role", _("Role"), ("role",)),
+    Step("key", _("Key and owner"), ("name", "owner", "expiresAt")),
+    Step("directory", _("Directory"), ("directory",)),
+    Step("addresses", _("Addresses"), ("allowedAddresses",)),
+    Step("level", _("Supervision"), ("supervisionLevel", "passwordsToRequester")),
     Step("check", _("Check and make")),
 )
 _BY_NAME = {step.name: step for step in STEPS}
@@ -63,7 +64,7 @@ def begin(page: PageContext) -> HttpResponseBase:
     """The first step, where the person left off before; `role` chooses one beforehand."""
     role = parse_guid(page.query.get("role", ""))
     if role is not None:
-        _keep(page, {**_draft(page), "role": {"choice": "existing", "role": str(role)}})
+        _keep(page, {**_draft(page), "role": {**NO_ROLE, "choice": "existing", "role": str(role)}})
     return page.redirect("key-new-step", step="role")
 
 
@@ -87,7 +88,7 @@ def step(page: PageContext, step: str) -> HttpResponseBase:
     if step == "check" and page.form.get("go") != "back":
         return _make(page, draft)
     if step != "check":
-        draft = {**draft, step: _READ[step](page)}
+        draft = {**draft, step: _typed(page, step)}
         _keep(page, draft)
     number = STEPS.index(_BY_NAME[step])
     if page.form.get("go") == "back" or "preset" in page.form:  # a preset's button is on the first step
@@ -102,11 +103,11 @@ def step(page: PageContext, step: str) -> HttpResponseBase:
 def _draft(page: PageContext) -> Draft:
     kept: Draft = page.request.session.get(_DRAFT, {})
     return {
-        "role": {"choice": "existing", "role": "", **asdict(RoleForm())},
-        "key": {"name": "", "owner": page.call.person.username, "expiresOn": ""},
+        "role": {"choice": "existing", "role": "", **NO_ROLE},
+        "key": {"name": "", "owner": page.call.person.username, "expiresAt": ""},
         "directory": {"directory": next((item["id"] for item in directories(page)), "")},
-        "addresses": {"addresses": ""},
-        "level": {"level": Level.ASK_DESTRUCTIVE_SECURITY.value, "passwordsToRequester": ""},
+        "addresses": {"allowedAddresses": ""},
+        "level": {"supervisionLevel": Level.ASK_DESTRUCTIVE_SECURITY.value, "passwordsToRequester": False},
     } | kept
 
 
@@ -114,53 +115,31 @@ def _keep(page: PageContext, draft: Draft) -> None:
     page.request.session[_DRAFT] = draft
 
 
-def _typed(*names: str) -> Callable[[PageContext], dict[str, Any]]:
-    return lambda page: {name: page.form.get(name, "") for name in names}
-
-
-def _typed_role(page: PageContext) -> dict[str, Any]:
-    typed = {**_typed("choice", "role")(page), **asdict(RoleForm.sent(page.request.POST))}
+def _typed(page: PageContext, step: str) -> dict[str, Any]:
+    typed: dict[str, Any] = {name: page.form.get(name, False) for name in _BY_NAME[step].members}
+    if step != "role":
+        return typed
+    typed |= {"choice": page.form.get("choice", ""), **typed_role(page)}
     preset = preset_of(page)
     return typed if preset is None else {**typed, "choice": "new", "permissions": sorted(preset.for_role)}
 
 
-_READ: dict[str, Callable[[PageContext], dict[str, Any]]] = {
-    "role": _typed_role,
-    "key": _typed("name", "owner", "expiresOn"),
-    "directory": _typed("directory"),
-    "addresses": _typed("addresses"),
-    "level": _typed("level", "passwordsToRequester"),
-}
-
-
-def _role_form(draft: Draft) -> RoleForm:
-    chosen = draft["role"]
-    return RoleForm(*(chosen.get(name, default) for name, default in asdict(RoleForm()).items()))
-
-
 def _key_body(draft: Draft, role: str) -> dict[str, Any]:
-    return {
-        "name": draft["key"]["name"],
-        "owner": draft["key"]["owner"],
-        "role": role,
-        "expiresAt": midnight_of(draft["key"]["expiresOn"]),
-        "allowedAddresses": lines_of(draft["addresses"]["addresses"]),
-        "supervisionLevel": draft["level"]["level"],
-        "passwordsToRequester": bool(draft["level"].get("passwordsToRequester")),
-    }
+    fields = {**draft["key"], **draft["addresses"], **draft["level"], "role": role}
+    return body_of(form_of(fields), "api-keys.create")
 
 
 def _require_plausible(page: PageContext, step: str, draft: Draft) -> None:
     """Refuse at its own step what the operation would refuse at the last: for its shape, and for scopes not there."""
     is_new = draft["role"]["choice"] == "new"
     if step == "role" and is_new:
-        body = _role_form(draft).body([])
+        body = role_body(draft["role"])
         _load("roles.create", body)
         if body["scopes"]:
             with suppress(Unavailable):  # then they are looked for when the role is made
                 page.perform("roles.find-scopes", body={"scopes": body["scopes"]})
         return
-    role = _NO_ROLE if is_new else draft["role"]["role"]
+    role = _ROLE_TO_COME if is_new else draft["role"]["role"]
     try:
         _load("api-keys.create", _key_body(draft, role))
     except GatewayError as refusal:
@@ -177,11 +156,10 @@ def _load(operation: str, document: dict[str, Any]) -> None:
 
 
 def _is_about(step: str, pointer: str) -> bool:
-    return any(pointer == member or pointer.startswith(f"{member}/") for member in _BY_NAME[step].members)
+    return pointer.removeprefix("#/").partition("/")[0] in _BY_NAME[step].members
 
 
 def _show(page: PageContext, step: str, draft: Draft, **context: Any) -> HttpResponseBase:
-    problem = context.get("problem")
     number = STEPS.index(_BY_NAME[step])
     shown = {
         "step": _BY_NAME[step],
@@ -192,19 +170,17 @@ def _show(page: PageContext, step: str, draft: Draft, **context: Any) -> HttpRes
         **_context(page, step, draft),
         **context,
     }
-    return page.render(f"access/key_new_{step}.html", shown, status=problem.status if problem else 200)
+    return page.render(f"access/key_new_{step}.html", shown)
 
 
 def _context(page: PageContext, step: str, draft: Draft) -> dict[str, Any]:
     """What a step offers to choose from."""
     match step:
         case "role":
-            form = _role_form(draft)
             return {
                 "chosen": draft["role"],
-                "typed": form,
                 "roles": all_of(page, "roles.search"),
-                "choices": choices(page, form.permissions, for_role=True),
+                "choices": choices(page, draft["role"]["permissions"], for_role=True),
                 "presets": FOR_ROLES,
             }
         case "key":
@@ -223,32 +199,33 @@ def _context(page: PageContext, step: str, draft: Draft) -> dict[str, Any]:
 def _said(page: PageContext, draft: Draft) -> dict[str, Any]:
     """Everything that was said, in words, and what to know before it is made."""
     roles = {role["id"]: role for role in all_of(page, "roles.search")}
-    is_new = draft["role"]["choice"] == "new"
-    form = _role_form(draft)
-    chosen = roles.get(draft["role"]["role"])
-    given = form.permissions if is_new else (chosen or {}).get("permissions", [])
+    typed = draft["role"]
+    is_new = typed["choice"] == "new"
+    role = {**typed, "scopes": lines_of(typed["scopes"])} if is_new else roles.get(typed["role"], {})
+    given = role.get("permissions", [])
     held = _held_by(page, draft["key"]["owner"])
     meanings = explained(page)
+    addresses, level = lines_of(draft["addresses"]["allowedAddresses"]), draft["level"]["supervisionLevel"]
     return {
         "draft": draft,
         "digest": version_of(draft),
         "is_new_role": is_new,
-        "role_name": form.name if is_new else (chosen or {}).get("name"),
-        "scopes": lines_of(form.scopes) if is_new else (chosen or {}).get("scopes", []),
+        "role_name": role.get("name"),
+        "scopes": role.get("scopes", []),
         "permissions": by_group(page, given),
         "owner_lacks": [] if held is None else [meanings[name] for name in given if name not in held],
         "directory": next((item for item in directories(page) if item["id"] == draft["directory"]["directory"]), None),
-        "addresses": lines_of(draft["addresses"]["addresses"]),
-        "level": Level(draft["level"]["level"]) if draft["level"]["level"] in Level.values else None,
+        "addresses": addresses,
+        "level": Level(level) if level in Level.values else None,
         "deciders": _deciders(page, draft),
-        "is_bold": draft["level"]["level"] == Level.ACT and not lines_of(draft["addresses"]["addresses"]),
+        "is_bold": level == Level.ACT and not addresses,
     }
 
 
 def _deciders(page: PageContext, draft: Draft) -> list[str] | None:
     """Who could decide what waits; None where nothing does, or the owner is nobody."""
     owner = Person.objects.filter(username=draft["key"]["owner"]).first()
-    if owner is None or draft["level"]["level"] == Level.ACT:
+    if owner is None or draft["level"]["supervisionLevel"] == Level.ACT:
         return None
     return find_deciders_for(owner.pk, besides=page.call.person.id)
 
@@ -273,7 +250,7 @@ def _make(page: PageContext, draft: Draft) -> HttpResponseBase:
     made_role = None
     try:
         if draft["role"]["choice"] == "new":
-            made_role = page.perform("roles.create", body=_role_form(draft).body([]))
+            made_role = page.perform("roles.create", body=role_body(draft["role"]))
             draft = {**draft, "role": {**draft["role"], "choice": "existing", "role": made_role["id"]}}
             _keep(page, draft)
         key = page.perform("api-keys.create", body=_key_body(draft, draft["role"]["role"]))

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from console.access.bodies import changed_body, fields_of
+from console.access.buttons import button
 from console.access.permission_choices import explained
 from console.page_context import PageContext, console_page
 from console.shared.charts import chart_of_days
-from console.shared.fields import lines_of, midnight_of
 from core import shown_once
 from core.errors import GatewayError
 from keys.models import Level
@@ -65,7 +65,6 @@ def key(page: PageContext, key_id: UUID) -> HttpResponseBase:
 def _page(page: PageContext, key_id: UUID, **context: Any) -> HttpResponseBase:
     found = page.perform("api-keys.read", id=key_id)
     linked = {link["directory"] for link in found["links"]}
-    problem = context.get("problem")
     return page.render(
         "access/key.html",
         {
@@ -76,7 +75,6 @@ def _page(page: PageContext, key_id: UUID, **context: Any) -> HttpResponseBase:
             "linkable": [item for item in directories(page) if item["id"] not in linked],
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -128,33 +126,14 @@ def use(page: PageContext, key_id: UUID) -> HttpResponseBase:
 @console_page(post="api-keys.update")
 def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
     found = page.perform("api-keys.read", id=key_id)
-    shown = {
-        "name": found["name"],
-        "role": found["role"],
-        "expiresOn": (found["expiresAt"] or "")[:10],
-        "addresses": "\n".join(found["allowedAddresses"]),
-        "level": found["supervisionLevel"],
-        "passwordsToRequester": found["passwordsToRequester"],
-        "version": found["version"],
-    }
     if page.request.method != "POST":
-        return _edit_page(page, found, shown)
-    typed = page.form
-    body: dict[str, Any] = {
-        "name": typed.get("name", ""),
-        "role": typed.get("role") or found["role"],
-        "allowedAddresses": lines_of(typed.get("addresses", "")),
-        "supervisionLevel": typed.get("level", ""),
-        "passwordsToRequester": "passwordsToRequester" in typed,
-    }
-    if typed.get("expiresOn", "") != shown["expiresOn"]:  # a day is less than the moment that is kept
-        body["expiresAt"] = midnight_of(typed.get("expiresOn", ""))
+        return _edit_page(page, found, {**fields_of(found, "api-keys.update"), "version": found["version"]})
+    body = changed_body(page.request.POST, "api-keys.update", found)
     try:
-        page.answer("api-keys.update", body=body, if_match=typed.get("version"), id=key_id)
+        page.answer("api-keys.update", body=body, if_match=page.form.get("version"), id=key_id)
     except GatewayError as refusal:
-        return _edit_page(page, found, typed, problem=refusal)
-    messages.success(page.request, _("Saved. It holds from the key's next request on."))
-    return page.redirect("key", key_id=key_id)
+        return _edit_page(page, found, page.form, problem=refusal)
+    return page.redirect("key", said=_("Saved. It holds from the key's next request on."), key_id=key_id)
 
 
 def _edit_page(
@@ -168,7 +147,7 @@ def _edit_page(
         "own_address": page.call.client_address,
         "problem": problem,
     }
-    return page.render("access/key_edit.html", context, status=problem.status if problem else 200)
+    return page.render("access/key_edit.html", context)
 
 
 @console_page(post="api-keys.rotate")
@@ -202,43 +181,6 @@ def value(page: PageContext, key_id: UUID) -> HttpResponseBase:
     return page.render(f"access/{shown['template']}.html", {**context, **shown})
 
 
-@console_page("POST")
-def revoke(page: PageContext, key_id: UUID) -> HttpResponseBase:
-    return _done(page, key_id, "api-keys.revoke", _("Revoked. Every request with it is refused from now on."))
-
-
-@console_page("POST")
-def delete(page: PageContext, key_id: UUID) -> HttpResponseBase:
-    try:
-        page.perform("api-keys.delete", id=key_id)
-    except GatewayError as refusal:
-        return _page(page, key_id, problem=refusal)
-    messages.success(page.request, _("Deleted. What it did is still in the operations log."))
-    return page.redirect("keys")
-
-
-@console_page("POST")
-def link(page: PageContext, key_id: UUID) -> HttpResponseBase:
-    body = {"directory": page.form.get("directory", "")}
-    return _done(page, key_id, "api-keys.create-link", _("Linked. The integration sends the Client ID."), body=body)
-
-
-@console_page("POST")
-def unlink(page: PageContext, key_id: UUID, client_id: UUID) -> HttpResponseBase:
-    message = _("The link is removed. The key can no longer reach that directory.")
-    return _done(page, key_id, "api-keys.delete-link", message, clientId=client_id)
-
-
-def _done(page: PageContext, key_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
-    """Change the key and go back to its page, saying so."""
-    try:
-        page.perform(operation, id=key_id, **inputs)
-    except GatewayError as refusal:
-        return _page(page, key_id, problem=refusal)
-    messages.success(page.request, message)
-    return page.redirect("key", key_id=key_id)
-
-
 urls = [
     path("keys/", keys, name="keys"),
     path("keys/<uuid:key_id>", key, name="key"),
@@ -247,8 +189,37 @@ urls = [
     path("keys/<uuid:key_id>/edit", edit, name="key-edit"),
     path("keys/<uuid:key_id>/rotate", rotate, name="key-rotate"),
     path("keys/<uuid:key_id>/value", value, name="key-value"),
-    path("keys/<uuid:key_id>/revoke", revoke, name="key-revoke"),
-    path("keys/<uuid:key_id>/delete", delete, name="key-delete"),
-    path("keys/<uuid:key_id>/links", link, name="key-link"),
-    path("keys/<uuid:key_id>/links/<uuid:client_id>/remove", unlink, name="key-unlink"),
+    button(
+        "keys/<uuid:key_id>/revoke",
+        "key-revoke",
+        "api-keys.revoke",
+        gettext_lazy("Revoked. Every request with it is refused from now on."),
+        _page,
+        to="key",
+    ),
+    button(
+        "keys/<uuid:key_id>/delete",
+        "key-delete",
+        "api-keys.delete",
+        gettext_lazy("Deleted. What it did is still in the operations log."),
+        _page,
+        to_list="keys",
+    ),
+    button(
+        "keys/<uuid:key_id>/links",
+        "key-link",
+        "api-keys.create-link",
+        gettext_lazy("Linked. The integration sends the Client ID."),
+        _page,
+        to="key",
+        body=lambda page: {"directory": page.form.get("directory", "")},
+    ),
+    button(
+        "keys/<uuid:key_id>/links/<uuid:client_id>/remove",
+        "key-unlink",
+        "api-keys.delete-link",
+        gettext_lazy("The link is removed. The key can no longer reach that directory."),
+        _page,
+        to="key",
+    ),
 ]

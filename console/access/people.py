@@ -4,15 +4,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from console.access.bodies import body_of, known_objects
+from console.access.buttons import button
 from console.access.keys import all_of
 from console.access.permission_choices import choices, explained, preset_of
 from console.page_context import PageContext, console_page
-from console.shared.fields import lines_of, scopes_of
+from console.shared.fields import lines_of
 from console.shared.names import client_name
 from core.errors import GatewayError
 from keys.permissions.presets import PRESETS
@@ -34,21 +36,20 @@ def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
 def _page(page: PageContext, person_id: UUID, **context: Any) -> HttpResponseBase:
     found = page.perform("people.read", id=person_id)
     effective = page.perform("people.read-effective-permissions", id=person_id)["permissions"]
-    problem = context.get("problem")
+    may_change = _may_change(page, found, effective)
     return page.render(
         "access/person.html",
         {
             "person": found,
             "is_self": _is_self(page, found),
-            "may_change": _may_change(page, found, effective),
+            "may_change": may_change,
             "permissions": _by_group(page, effective),
             "permission_count": len(effective),
             "keys": _keys_of(page, found),
-            "sessions": _sessions_of(page, found) if _may_change(page, found, effective) else [],
+            "sessions": _sessions_of(page, found) if may_change else [],
             "typed": found,
             **context,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -101,23 +102,15 @@ def new(page: PageContext) -> HttpResponseBase:
     if page.request.method != "POST":
         page.perform("people.search", query={"pageSize": "1"})  # or refuse it to whom people are not shown
         return _new_page(page, {})
-    typed = page.form
-    body = {
-        "username": typed.get("username", ""),
-        "displayName": typed.get("displayName", ""),
-        "email": typed.get("email", ""),
-        "password": typed.get("password", ""),
-        "permissions": page.request.POST.getlist("permissions"),
-        "scopes": lines_of(typed.get("scopes", "")),
-    }
     if (preset := preset_of(page)) is not None:
-        return _new_page(page, typed, chosen=preset.permissions)
+        return _new_page(page, page.form, chosen=preset.permissions)
+    members = ("username", "displayName", "email", "password", "permissions", "scopes")
     try:
-        made = page.perform("people.create", body=body)
+        made = page.perform("people.create", body=body_of(page.request.POST, "people.create", *members))
     except GatewayError as refusal:
-        return _new_page(page, typed, problem=refusal)
-    messages.success(page.request, _("The account is made. Tell its owner the password in another way than its name."))
-    return page.redirect("person", person_id=made["id"])
+        return _new_page(page, page.form, problem=refusal)
+    said = _("The account is made. Tell its owner the password in another way than its name.")
+    return page.redirect("person", said=said, person_id=made["id"])
 
 
 def _new_page(
@@ -134,7 +127,7 @@ def _new_page(
         "presets": PRESETS,
         "problem": problem,
     }
-    return page.render("access/person_new.html", context, status=problem.status if problem else 200)
+    return page.render("access/person_new.html", context)
 
 
 @console_page(post="people.update")
@@ -151,13 +144,13 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
     if page.is_superuser and "has-groups" in page.form:
         body["groups"] = page.request.POST.getlist("groups")
     if _may_confine(page, found) and "has-scopes" in page.form:
-        body["scopes"] = scopes_of(scopes_typed, found["scopeObjects"])
+        body["scopes"] = known_objects(lines_of(scopes_typed), found["scopeObjects"])
     try:
         page.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
         return _permissions_page(page, found, chosen, version=version, typed=scopes_typed, problem=refusal)
-    messages.success(page.request, _("Saved. It holds for them and their keys from the next request on."))
-    return page.redirect("person", person_id=person_id)
+    said = _("Saved. It holds for them and their keys from the next request on.")
+    return page.redirect("person", said=said, person_id=person_id)
 
 
 def _may_confine(page: PageContext, person: Mapping[str, Any]) -> bool:
@@ -184,7 +177,7 @@ def _permissions_page(
         "scopes": "\n".join(person["scopes"]) if typed is None else typed,
         "problem": problem,
     }
-    return page.render("access/person_permissions.html", context, status=problem.status if problem else 200)
+    return page.render("access/person_permissions.html", context)
 
 
 @console_page("POST")
@@ -197,58 +190,11 @@ def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         shown = {**page.perform("people.read", id=person_id), **typed}
         return _page(page, person_id, problem=refusal, typed=shown, opened="names")
-    return _saved(page, person_id, _("Saved."))
+    return page.redirect("person", said=_("Saved."), person_id=person_id)
 
 
-@console_page("POST")
-def password(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    try:
-        page.perform("people.update", body={"password": page.form.get("password", "")}, id=person_id)
-    except GatewayError as refusal:
-        return _page(page, person_id, problem=refusal, opened="password")
-    return _saved(page, person_id, _("The password is set. They are signed out everywhere."))
-
-
-@console_page("POST")
-def activation(page: PageContext, person_id: UUID, active: bool) -> HttpResponseBase:
-    message = (
-        _("Active again, and with them their keys.") if active else _("Deactivated, and with them all their keys.")
-    )
-    return _done(page, person_id, "people.update", message, body={"active": active})
-
-
-@console_page("POST")
-def end_sessions(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    return _done(page, person_id, "people.end-sessions", _("They are signed out everywhere, and can sign in again."))
-
-
-@console_page("POST")
-def reset_second_factor(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    message = _("The second factor is off. Their password alone signs them in until they set another one up.")
-    return _done(page, person_id, "people.reset-second-factor", message)
-
-
-@console_page("POST")
-def delete(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    try:
-        page.perform("people.delete", id=person_id)
-    except GatewayError as refusal:
-        return _page(page, person_id, problem=refusal)
-    messages.success(page.request, _("Deleted."))
-    return page.redirect("people")
-
-
-def _done(page: PageContext, person_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
-    try:
-        page.perform(operation, id=person_id, **inputs)
-    except GatewayError as refusal:
-        return _page(page, person_id, problem=refusal)
-    return _saved(page, person_id, message)
-
-
-def _saved(page: PageContext, person_id: UUID, message: str) -> HttpResponseBase:
-    messages.success(page.request, message)
-    return page.redirect("person", person_id=person_id)
+def _show_password(page: PageContext, person_id: UUID, problem: GatewayError) -> HttpResponseBase:
+    return _page(page, person_id, problem=problem, opened="password")
 
 
 urls = [
@@ -258,10 +204,55 @@ urls = [
     path("people/<uuid:person_id>/scopes", scopes, name="person-scopes"),
     path("people/<uuid:person_id>/permissions", permissions, name="person-permissions"),
     path("people/<uuid:person_id>/names", change, name="person-names"),
-    path("people/<uuid:person_id>/password", password, name="person-password"),
-    path("people/<uuid:person_id>/activate", activation, {"active": True}, name="person-activate"),
-    path("people/<uuid:person_id>/deactivate", activation, {"active": False}, name="person-deactivate"),
-    path("people/<uuid:person_id>/sessions/end", end_sessions, name="person-end-sessions"),
-    path("people/<uuid:person_id>/second-factor/reset", reset_second_factor, name="person-reset-second-factor"),
-    path("people/<uuid:person_id>/delete", delete, name="person-delete"),
+    button(
+        "people/<uuid:person_id>/password",
+        "person-password",
+        "people.update",
+        gettext_lazy("The password is set. They are signed out everywhere."),
+        _show_password,
+        to="person",
+        body=lambda page: {"password": page.form.get("password", "")},
+    ),
+    button(
+        "people/<uuid:person_id>/activate",
+        "person-activate",
+        "people.update",
+        gettext_lazy("Active again, and with them their keys."),
+        _page,
+        to="person",
+        body=lambda _page: {"active": True},
+    ),
+    button(
+        "people/<uuid:person_id>/deactivate",
+        "person-deactivate",
+        "people.update",
+        gettext_lazy("Deactivated, and with them all their keys."),
+        _page,
+        to="person",
+        body=lambda _page: {"active": False},
+    ),
+    button(
+        "people/<uuid:person_id>/sessions/end",
+        "person-end-sessions",
+        "people.end-sessions",
+        gettext_lazy("They are signed out everywhere, and can sign in again."),
+        _page,
+        to="person",
+    ),
+    button(
+        "people/<uuid:person_id>/second-factor/reset",
+        "person-reset-second-factor",
+        "people.reset-second-factor",
+        gettext_lazy("The second factor is off. Their password alone signs them in until they set another one up."),
+        _page,
+        to="person",
+    ),
+    button(
+        "people/<uuid:person_id>/delete",
+        "person-delete",
+        "people.delete",
+        gettext_lazy("Deleted."),
+        _page,
+        to_list="people",
+    ),
 ]

@@ -1,18 +1,19 @@
 """Roles: what each gives and where, which keys have it, and what a change of it means for them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
-from django.http import HttpResponseBase, QueryDict
+from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from console.access.bodies import known_objects
+from console.access.buttons import button
 from console.access.permission_choices import by_group, choices, explained, preset_of
 from console.page_context import PageContext, console_page
-from console.shared.fields import lines_of, scopes_of
+from console.shared.fields import lines_of
 from core.errors import GatewayError
 from core.versions import version_of
 from keys.permissions.presets import FOR_ROLES
@@ -20,34 +21,25 @@ from keys.permissions.presets import FOR_ROLES
 _KEYS_SHOWN = 50
 
 
-@dataclass(frozen=True, slots=True)
-class RoleForm:
-    """What the fields of a role say. `scopes` is the text area's, one a line."""
+NO_ROLE: Mapping[str, Any] = {"name": "", "description": "", "permissions": [], "scopes": ""}
+"""The fields of a role that is still to be described. `scopes` is the text area's, one a line."""
 
-    name: str = ""
-    description: str = ""
-    permissions: list[str] = field(default_factory=list)
-    scopes: str = ""
 
-    @classmethod
-    def sent(cls, form: QueryDict) -> "RoleForm":
-        """The fields as they were sent."""
-        texts = {name: form.get(name, "") for name in ("name", "description", "scopes")}
-        return cls(**texts, permissions=form.getlist("permissions"))
+def typed_role(page: PageContext) -> dict[str, Any]:
+    """The fields as they were sent."""
+    texts = {name: page.form.get(name, "") for name in NO_ROLE}
+    return {**texts, "permissions": page.request.POST.getlist("permissions")}
 
-    @classmethod
-    def of(cls, role: Mapping[str, Any]) -> "RoleForm":
-        """The fields of a role as it is."""
-        return cls(role["name"], role["description"], role["permissions"], "\n".join(role["scopes"]))
 
-    def body(self, known: list[Mapping[str, Any]]) -> dict[str, Any]:
-        """The body of `roles.create` and `roles.update`; `known` are the scopes that the role has already."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "permissions": self.permissions,
-            "scopes": scopes_of(self.scopes, known),
-        }
+def _shown(role: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a role as it is."""
+    return {**{name: role[name] for name in NO_ROLE}, "scopes": "\n".join(role["scopes"])}
+
+
+def role_body(typed: Mapping[str, Any], known: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The body of `roles.create` and `roles.update`; `known` are the scopes that the role has already."""
+    fields = {name: typed[name] for name in NO_ROLE}
+    return {**fields, "scopes": known_objects(lines_of(typed["scopes"]), known)}
 
 
 @console_page(get="roles.search")
@@ -75,7 +67,6 @@ def _page(page: PageContext, role_id: UUID, problem: GatewayError | None = None)
             "not_held": _not_held(page, found),
             "problem": problem,
         },
-        status=problem.status if problem else 200,
     )
 
 
@@ -103,42 +94,41 @@ def scopes(page: PageContext, role_id: UUID) -> HttpResponseBase:
 def new(page: PageContext) -> HttpResponseBase:
     if page.request.method != "POST":
         page.perform("roles.search", query={"pageSize": "1"})  # or refuse it to whom roles are not shown
-        return _form(page, None, RoleForm())
-    typed = RoleForm.sent(page.request.POST)
+        return _form(page, None, NO_ROLE)
+    typed = typed_role(page)
     if (preset := preset_of(page)) is not None:
-        return _form(page, None, replace(typed, permissions=sorted(preset.for_role)))
+        return _form(page, None, {**typed, "permissions": sorted(preset.for_role)})
     try:
-        made = page.perform("roles.create", body=typed.body([]))
+        made = page.perform("roles.create", body=role_body(typed))
     except GatewayError as refusal:
         return _form(page, None, typed, problem=refusal)
-    messages.success(page.request, _("The role is made. Keys can be given it now."))
-    return page.redirect("role", role_id=made["id"])
+    return page.redirect("role", said=_("The role is made. Keys can be given it now."), role_id=made["id"])
 
 
 @console_page(post="roles.update")
 def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
     found = page.perform("roles.read", id=role_id)
     if page.request.method != "POST":
-        return _form(page, found, RoleForm.of(found))
-    typed = RoleForm.sent(page.request.POST)
+        return _form(page, found, _shown(found))
+    typed = typed_role(page)
     version = page.form.get("version", "")
     if (preset := preset_of(page)) is not None:
-        return _form(page, found, replace(typed, permissions=sorted(preset.for_role)), version=version)
+        return _form(page, found, {**typed, "permissions": sorted(preset.for_role)}, version=version)
     consequences = _consequences(page, found, typed)
     if consequences["is_wider"] and found["keys"] and page.form.get("consequences") != consequences["digest"]:
         return _form(page, found, typed, version=version, consequences=consequences)
     try:
-        page.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
+        page.answer("roles.update", body=role_body(typed, found["scopeObjects"]), if_match=version, id=role_id)
     except GatewayError as refusal:
         return _form(page, found, typed, problem=refusal, version=version)
-    messages.success(page.request, _("Saved. It holds for every key with this role from its next request on."))
-    return page.redirect("role", role_id=role_id)
+    said = _("Saved. It holds for every key with this role from its next request on.")
+    return page.redirect("role", said=said, role_id=role_id)
 
 
 def _form(
     page: PageContext,
     role: Mapping[str, Any] | None,
-    typed: RoleForm,
+    typed: Mapping[str, Any],
     *,
     problem: GatewayError | None = None,
     version: str | None = None,
@@ -148,31 +138,31 @@ def _form(
         "role": role,
         "typed": typed,
         "version": version or (role or {}).get("version"),
-        "choices": choices(page, typed.permissions, for_role=True),
+        "choices": choices(page, typed["permissions"], for_role=True),
         "keys": _keys_with(page, role) if role else [],
         "not_held": _not_held(page, role) if role else [],
         "presets": FOR_ROLES,
         "consequences": consequences,
         "problem": problem,
     }
-    return page.render("access/role_edit.html", context, status=problem.status if problem else 200)
+    return page.render("access/role_edit.html", context)
 
 
 @console_page("POST")
 def preview(page: PageContext, role_id: UUID) -> HttpResponseBase:
     """What the fields would change for the keys that have the role."""
     found = page.perform("roles.read", id=role_id)
-    consequences = _consequences(page, found, RoleForm.sent(page.request.POST))
+    consequences = _consequences(page, found, typed_role(page))
     return page.render(
         "access/_role_preview.html", {"role": found, "keys": _keys_with(page, found), "consequences": consequences}
     )
 
 
-def _consequences(page: PageContext, role: Mapping[str, Any], typed: RoleForm) -> dict[str, Any]:
+def _consequences(page: PageContext, role: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """What the fields would change for the keys that have the role. `digest` says that just this was seen."""
     meanings = explained(page)
-    before, after = set(role["permissions"]), set(typed.permissions)
-    scopes_before, scopes_after = set(role["scopes"]), set(lines_of(typed.scopes))
+    before, after = set(role["permissions"]), set(typed["permissions"])
+    scopes_before, scopes_after = set(role["scopes"]), set(lines_of(typed["scopes"]))
     is_elsewhere = bool(scopes_before) and (not scopes_after or not scopes_after <= scopes_before)
     return {
         "given": [item for name, item in meanings.items() if name in after - before],
@@ -194,16 +184,6 @@ def check_scopes(page: PageContext) -> HttpResponseBase:
     return page.render("access/_scopes_checked.html", {"scopes": found})
 
 
-@console_page("POST")
-def delete(page: PageContext, role_id: UUID) -> HttpResponseBase:
-    try:
-        page.perform("roles.delete", id=role_id)
-    except GatewayError as refusal:
-        return _page(page, role_id, problem=refusal)
-    messages.success(page.request, _("The role is deleted."))
-    return page.redirect("roles")
-
-
 urls = [
     path("roles/", roles, name="roles"),
     path("roles/new", new, name="role-new"),
@@ -212,5 +192,12 @@ urls = [
     path("roles/<uuid:role_id>/scopes", scopes, name="role-scopes"),
     path("roles/<uuid:role_id>/edit", edit, name="role-edit"),
     path("roles/<uuid:role_id>/preview", preview, name="role-preview"),
-    path("roles/<uuid:role_id>/delete", delete, name="role-delete"),
+    button(
+        "roles/<uuid:role_id>/delete",
+        "role-delete",
+        "roles.delete",
+        gettext_lazy("The role is deleted."),
+        _page,
+        to_list="roles",
+    ),
 ]

@@ -7,11 +7,11 @@ from django.contrib import admin, messages
 from django.contrib.admin import helpers
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Field, JSONField, QuerySet
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from pydantic.alias_generators import to_snake
 
 from audit.model_changes.recording import keeps_own_records
-from console.access.bodies import body_of, fields_of, members_of
+from console.access.bodies import body_of, changed_body, fields_of, members_of
 from core.call import Call
 from core.errors import GatewayError
 from core.operation import find_operation
@@ -107,13 +107,7 @@ class OperationAdmin(admin.ModelAdmin):
     def body(self, request: HttpRequest, action: str, record: dict[str, Any]) -> dict[str, Any]:
         """The body of an operation; of a row that is there only what was typed differently than it was shown."""
         operation = self.operation(action)
-        sent = body_of(request.POST, operation)
-        shown = QueryDict(mutable=True)
-        for name, value in fields_of(record, operation).items():
-            if value is not False:
-                shown[name] = str(value)
-        before = body_of(shown, operation) if record else {}
-        return {name: value for name, value in sent.items() if name not in before or value != before[name]}
+        return changed_body(request.POST, operation, record) if record else body_of(request.POST, operation)
 
     def answered(self, request: HttpRequest, row: Any, answer: pipeline.Answer, body: dict[str, Any]) -> HttpResponse:
         """Go on to what Django shows next, or to the list while a second person is waited for."""

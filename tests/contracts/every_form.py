@@ -128,8 +128,8 @@ def _make_key(site: Site) -> Any:
         "role": {"choice": "new", "name": "HR", "permissions": ["directory.read_object"], "scopes": ""},
         "key": {"name": "HR import", "owner": site.console.person.username},
         "directory": {"directory": str(site.connection.pk)},
-        "addresses": {"addresses": ""},
-        "level": {"level": "ask_destructive_security"},
+        "addresses": {"allowedAddresses": ""},
+        "level": {"supervisionLevel": "ask_destructive_security"},
     }
     for step, fields in steps.items():
         assert site.submit("key-new-step", {"step": step}, go="on", **fields).status_code in (302, 204)
@@ -225,7 +225,7 @@ DOES: dict[str, Sent] = {
     "change-template-delete": _form("change-template-delete", _of("template_id", Site.template)),
     "deleted-object": _object("deleted-object", lambda site: site.gone),
     "key-edit": _form(
-        "key-edit", _of("key_id", World.key), name="Payroll", level="act", version=_version("api-keys/{}")
+        "key-edit", _of("key_id", World.key), name="Payroll", supervisionLevel="act", version=_version("api-keys/{}")
     ),
     "key-rotate": _form("key-rotate", _of("key_id", World.key), grace="0"),
     "key-revoke": _form("key-revoke", _of("key_id", World.key)),

@@ -51,9 +51,9 @@ def go_all_the_way(console: Console, role: Role | None, **fields: Any) -> None:
     directory = DirectoryConnection.objects.first()
     assert directory is not None
     go(console, "directory", "addresses", directory=fields.get("directory", str(directory.id)))
-    go(console, "addresses", "level", addresses=fields.get("addresses", "127.0.0.1"))
+    go(console, "addresses", "level", allowedAddresses=fields.get("addresses", "127.0.0.1"))
     passwords = {"passwordsToRequester": "true"} if fields.get("passwords") else {}
-    go(console, "level", "check", level=fields.get("level", "ask_destructive_security"), **passwords)
+    go(console, "level", "check", supervisionLevel=fields.get("level", "ask_destructive_security"), **passwords)
 
 
 def make(console: Console) -> Answer:
@@ -116,9 +116,9 @@ def test_a_role_may_be_chosen_beforehand(console: Console, role: Role) -> None:
         ("role", {"choice": "existing", "role": ""}, "Choose a role, or make one."),
         ("role", {"choice": "new", "name": ""}, "Fill this in."),
         ("key", {"name": " ", "owner": "grace"}, "Fill this in."),
-        ("key", {"name": "x", "owner": "grace", "expiresOn": "tomorrow"}, "Choose a date and a time"),
-        ("addresses", {"addresses": "10.0.0.1/8"}, "is not the beginning of a block"),
-        ("level", {"level": "none"}, "Choose one of these"),
+        ("key", {"name": "x", "owner": "grace", "expiresAt": "tomorrow"}, "Choose a date and a time"),
+        ("addresses", {"allowedAddresses": "10.0.0.1/8"}, "is not the beginning of a block"),
+        ("level", {"supervisionLevel": "none"}, "Choose one of these"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_its_own_step(
@@ -144,14 +144,14 @@ def test_a_role_that_is_refused_leaves_nothing_behind(console: Console, role: Ro
 
 def test_a_key_that_is_refused_says_that_its_role_is_there(console: Console) -> None:
     go_all_the_way(console, None)
-    go(console, "key", "directory", name="HR import", owner="grace", expiresOn="2001-01-01")
+    go(console, "key", "directory", name="HR import", owner="grace", expiresAt="2001-01-01")
     answer = make(console)
     assert answer.headers["Location"] == f"{PATH}/key", "the step that it is about"
     page = followed(console, answer)
     assert "The role HR is made and chosen now. The key is not made yet." in page
     assert "Choose a future date." in page
     assert Role.objects.count() == 1
-    go(console, "key", "directory", name="HR import", owner="grace", expiresOn="")
+    go(console, "key", "directory", name="HR import", owner="grace", expiresAt="")
     assert "HR import is made" in followed(console, make(console))
     assert (ApiKey.objects.get().role, Role.objects.count()) == (Role.objects.get(), 1)
 
@@ -170,7 +170,7 @@ def test_a_link_that_is_refused_does_not_cost_the_value(console: Console, role: 
 def test_what_was_changed_in_another_window_is_looked_at_again(console: Console, role: Role) -> None:
     go_all_the_way(console, role)
     seen = re.findall(r'name="digest" value="(\w+)"', fields_of(console.get(f"{PATH}/check")))[0]
-    go(console, "level", "check", level="act")
+    go(console, "level", "check", supervisionLevel="act")
     page = console.submit(f"{PATH}/check", go="on", digest=seen)
     assert "Something was changed since you saw this" in text_of(page)
     assert not ApiKey.objects.exists()

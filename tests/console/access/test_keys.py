@@ -130,27 +130,33 @@ def test_a_key_is_edited(console: Console, integration: Integration, path: str) 
     form = console.get(f"{path}/edit")
     version = console.get(f"/rest/api-keys/{integration.key.id}").body["version"]
     assert f'value="{version}"' in fields_of(form)
-    fields = {"name": "HR import", "role": str(role.id), "level": "ask_every_change", "version": version}
-    typed = {**fields, "addresses": "192.0.2.10\n\n 2001:db8::/32 ", "expiresOn": f"{ends:%Y-%m-%d}"}
+    fields = {"name": "HR import", "role": str(role.id), "supervisionLevel": "ask_every_change", "version": version}
+    typed = {**fields, "allowedAddresses": "192.0.2.10\n\n 2001:db8::/32 ", "expiresAt": f"{ends:%Y-%m-%d}"}
     assert "Saved." in followed(console, console.submit(f"{path}/edit", **typed))
     key = ApiKey.objects.get()
     assert (key.name, key.role, key.supervision_level) == ("HR import", role, "ask_every_change")
     assert key.allowed_addresses == ["192.0.2.10", "2001:db8::/32"]
     assert key.expires_at == ends  # the day was not touched, so the hour is not either
     version = console.get(f"/rest/api-keys/{integration.key.id}").body["version"]
-    console.submit(f"{path}/edit", **{**typed, "version": version, "expiresOn": ""})
+    console.submit(f"{path}/edit", **{**typed, "version": version, "expiresAt": ""})
     assert ApiKey.objects.get().expires_at is None
 
 
 def test_what_is_wrong_in_a_form_is_said_beside_its_field(console: Console, path: str) -> None:
     version = console.get(f"/rest/api-keys/{path.removeprefix('/console/keys/')}").body["version"]
-    fields = {"name": "", "addresses": "10.1.2.3/8", "level": "act", "version": version, "expiresOn": "1999-01-01"}
+    fields = {
+        "name": "",
+        "allowedAddresses": "10.1.2.3/8",
+        "supervisionLevel": "act",
+        "version": version,
+        "expiresAt": "1999-01-01",
+    }
     answer = console.submit(f"{path}/edit", **fields)
     assert answer.status == 400
     assert 'id="name-error"' in fields_of(answer)
     assert "10.1.2.3/8 is not the beginning of a block" in text_of(answer)
     assert ">10.1.2.3/8</textarea>" in fields_of(answer)
-    past = console.submit(f"{path}/edit", **{**fields, "name": "x", "addresses": ""})
+    past = console.submit(f"{path}/edit", **{**fields, "name": "x", "allowedAddresses": ""})
     assert "Choose a future date." in text_of(past)
 
 
@@ -159,7 +165,7 @@ def test_nobody_writes_over_what_somebody_else_has_changed(
 ) -> None:
     version = console.get(f"/rest/api-keys/{integration.key.id}").body["version"]
     console.patch(f"/rest/api-keys/{integration.key.id}", {"name": "Somebody else's"})
-    fields = {"name": "Mine", "addresses": "", "level": "act", "version": version}
+    fields = {"name": "Mine", "allowedAddresses": "", "supervisionLevel": "act", "version": version}
     answer = console.submit(f"{path}/edit", **fields)
     assert answer.status == 412
     assert "Somebody else changed the key while you were at it." in text_of(answer)
@@ -219,7 +225,7 @@ def test_who_may_only_look_sees_no_forms(integration: Integration, path: str) ->
     assert "<form" not in page.split("<main")[1]
     for form in ("rotate", "revoke", "delete", "links"):
         assert reader.submit(f"{path}/{form}").status == 403
-    assert reader.submit(f"{path}/edit", name="x", level="act", version="").status == 403
+    assert reader.submit(f"{path}/edit", name="x", supervisionLevel="act", version="").status == 403
     assert works(integration)
     assert "Set up an integration" not in fields_of(reader.get("/console/keys/"))
 
