@@ -52,7 +52,7 @@ def reworded(write: Modify, entry: Entry) -> Modify:
 
     What is kept is said to be replaced by what it is. pwdLastSet cannot: only 0 or -1 may be written, of a deleted
     object only 0, and without a word about it Samba adds a second value and fails. The account would have to change its
-    password, so the present time has to follow in a write of its own (`directory.changes.restore`).
+    password, so the present time has to follow in a write of its own (`directory.changes.restoring.restore`).
     """
     said = {step.attribute.lower() for step in write.modifications}
     kept = tuple(

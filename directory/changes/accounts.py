@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from active_directory import Entry, Modify, Schema, UserAccountControl, guid_reference
+from active_directory import Entry, Schema, UserAccountControl
 from core.call import Call
-from directory.changes.update import TARGET_ATTRIBUTES, change_control, change_integer, target_of
-from directory.lookup.access import client_of, find_object
+from directory.changes.targets import find_target, guarded_modify, target_of
+from directory.changes.update import change_control, change_integer
+from directory.lookup.access import client_of
 from directory.outcomes.evidence import evidence_of
-from directory.protection.rules import is_protected, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
-from directory.shapes.record import PROTECTION_COMPUTED
 
 
 def switched(schema: Schema, entry: Entry, *, enabled: bool) -> Delta:
@@ -22,14 +20,8 @@ def switched(schema: Schema, entry: Entry, *, enabled: bool) -> Delta:
     ACCOUNTDISABLE is cleared or set by compare-and-swap of userAccountControl, with which the entry was read.
     """
     delta = Delta()
-    bit = UserAccountControl.ACCOUNTDISABLE.value
-    change_control(delta, schema, entry, set_bits=0 if enabled else bit, clear_bits=bit)
+    change_control(delta, schema, entry, UserAccountControl.ACCOUNTDISABLE, is_set=not enabled)
     return delta
-
-
-def write_of(entry: Entry, delta: Delta) -> Modify:
-    """The modify that makes a change of an account, guarded by the values seen, wherever it has been moved by then."""
-    return Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True)
 
 
 def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
@@ -50,13 +42,10 @@ def _unlocked(schema: Schema, entry: Entry) -> Delta:
 
 
 def _propose(call: Call, resource: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
-    client = client_of(call)
-    schema = client.schema
-    wanted = (*TARGET_ATTRIBUTES, "lockoutTime")
-    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
-    protected = require_may_write(call, protected=is_protected(client, entry))
+    schema = client_of(call).schema
+    entry, protected = find_target(call, resource, id, "lockoutTime")
     delta = change(schema, entry)
-    write = write_of(entry, delta) if delta.changes else None
+    write = guarded_modify(entry, delta.modifications)
     return Proposal(
         target=target_of(entry),
         changes=tuple(delta.changes),

@@ -38,6 +38,7 @@ from core.errors import Conflict, GatewayError
 from core.text.messages import message
 from directory import errors
 from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, find_minimum_age_hint
+from directory.changes.targets import TARGET_ATTRIBUTES
 from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
 from directory.models import DirectoryConnection
 from directory.outcomes import writer
@@ -51,6 +52,7 @@ from directory.shapes.proposal import SECRET
 
 LENGTH: Final = 64
 """At 68 characters to choose from, 64 of them are 389 bits."""
+_ATTRIBUTES: Final = (*TARGET_ATTRIBUTES, *PASSWORD_ATTRIBUTES)
 INTERRUPTED_AFTER: Final = timedelta(seconds=90)
 """A rotation takes no longer: what is pending after that was left by a process that was killed."""
 
@@ -123,11 +125,11 @@ def settle_interrupted() -> None:
 def _find_own_account(client: Client, bind_name: str) -> Entry:
     """The account by its bind name: distinguished, userPrincipalName, or sAMAccountName with its domain."""
     try:
-        found = client.find(str(DistinguishedName.parse(bind_name)), PASSWORD_ATTRIBUTES)
+        found = client.find(str(DistinguishedName.parse(bind_name)), _ATTRIBUTES)
     except InvalidValue:
         account = bind_name.rpartition("\\")[2].partition("@")[0]
         wanted = Or(Equals("userPrincipalName", bind_name), Equals("sAMAccountName", account))
-        rows = client.search(client.default_naming_context, Scope.SUBTREE, wanted, PASSWORD_ATTRIBUTES, limit=2)
+        rows = client.search(client.default_naming_context, Scope.SUBTREE, wanted, _ATTRIBUTES, limit=2)
         entries = list(rows)
         found = entries[0] if len(entries) == 1 else None
     if found is None:

@@ -24,6 +24,7 @@ from directory.changes.checks.prechecks import (
     require_attributes_of,
     require_free,
     require_mandatory_attributes,
+    require_name_free,
     require_possible_parent,
 )
 from directory.changes.passwords import explain_refusal, require_acceptable
@@ -36,7 +37,6 @@ from directory.changes.references import (
 from directory.changes.update import permissions_for_attributes
 from directory.lookup.access import client_of, find_parent, parse_reference
 from directory.outcomes.evidence import evidence_of
-from directory.outcomes.replication import require_still_taken
 from directory.policies.password_policy import PolicyReader
 from directory.policies.root_keys import explain_missing_key, warnings_of_missing_key
 from directory.protection.rules import protects_its_content, require_may_write
@@ -128,11 +128,7 @@ def propose_create(call: Call, *, object_class: str, body: CreateNamed) -> Propo
     require_attributes_of(schema, classes, steps)
     require_mandatory_attributes(schema, classes, {rdn_attribute.lower(), *map(str.lower, new.values)})
     refuse_primary_group_of_new(steps)
-    if (other := client.find(str(dn), ("objectGUID",))) is not None:
-        require_still_taken(client, other)
-        raise errors.AlreadyExists(
-            message("There is an object with the name {name!r} in this container already.", name=body.name)
-        )
+    require_name_free(client, str(dn))
     require_free(client, new.values, new.where)
     planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
     policy = None

@@ -22,7 +22,7 @@ from core.text.messages import Message, message
 from directory import errors
 from directory.changes.checks.deletion_protection import require_deletable
 from directory.changes.checks.subtrees import time_warnings
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.changes.targets import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
 from directory.lookup.access import client_of, find_object
 from directory.lookup.children import has_children

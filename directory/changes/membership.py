@@ -1,19 +1,18 @@
 """The proposal to add members to a group and to remove others from it, all in one atomic modify."""
 
-from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
 from typing_extensions import TypedDict
 
-from active_directory import Entry, Modification, Modify, guid_reference
+from active_directory import Modification
 from core.call import Call
 from core.errors import InvalidRequest
 from core.operation import Risk
 from core.text.messages import message
 from directory import errors
 from directory.changes.checks.group_cycles import cycle_check
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.changes.targets import find_target, guarded_modify, target_of
 from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import (
     MEMBER_ATTRIBUTES,
@@ -22,16 +21,11 @@ from directory.groups.nesting import (
     require_no_cycle,
     those_with_primary_group,
 )
-from directory.lookup.access import client_of, find_object, find_objects
+from directory.lookup.access import client_of, find_objects
 from directory.outcomes.evidence import evidence_of
-from directory.protection.rules import is_protected, require_may_write
 from directory.shapes.attribute_updates import MAX_VALUES
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import AttributeChange, Proposal
-from directory.shapes.record import PROTECTION_COMPUTED
-
-_GROUP_ATTRIBUTES = (*TARGET_ATTRIBUTES, *NESTING_ATTRIBUTES, "member")
 
 
 class MembersChanged(TypedDict):
@@ -51,10 +45,8 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     """
     adding, removing = _read(body)
     client = client_of(call)
-    kinds = RESOURCES["groups"].kinds
-    group = find_object(call, id, kinds=kinds, attributes=_GROUP_ATTRIBUTES, computed=PROTECTION_COMPUTED)
     find_members = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
-    protected = require_may_write(call, protected=is_protected(client, group))
+    group, protected = find_target(call, "groups", id, *NESTING_ATTRIBUTES, "member")
     found = find_members()
     for guid, where in (adding | removing).items():
         if guid not in found:
@@ -67,25 +59,32 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         )
     listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
     members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed} if listed else fixed
-    coming = {guid: found[guid] for guid in adding if guid not in members}
-    leaving = {guid: found[guid] for guid in removing if guid in members}
-    added, removed = list(coming.values()), list(leaving.values())
+    added = [found[guid] for guid in adding if guid not in members]
+    removed = [found[guid] for guid in removing if guid in members]
     nested = [member for member in added if is_group(member)]
     if complaint := complaint_about_scopes(group, added):
         member, reason = complaint
         raise errors.DirectoryRejected.naming(reason, pointer=adding[member.guid])
     require_no_cycle(client, group, nested)
 
-    write = _write(group, added, removed)
-    changes = _change(added, removed, kept=len(listed) - len(removed))
-    risk, why_risky = _risk(added, removed)
+    gone, come = (tuple(member.dn for member in members) for members in (removed, added))
+    sides: tuple[tuple[Literal["delete", "add"], tuple[str, ...]], ...] = (("delete", gone), ("add", come))
+    steps = [Modification(op, "member", tuple(map(str.encode, names))) for op, names in sides if names]
+    write = guarded_modify(group, steps)
+    # A membership is recorded as what was added and removed (docs/api.md#log-records).
+    changes = (AttributeChange("member", gone, come, kept=len(listed) - len(removed)),) if write else ()
+    risk, why_risky = Risk.ORDINARY, None
+    if added:
+        risk, why_risky = Risk.SECURITY, message("it adds members to the group")
+    elif removed:
+        risk, why_risky = Risk.DESTRUCTIVE, message("it removes members from the group")
     answer: MembersChanged = {
         "added": len(added),
         "removed": len(removed),
         "unchanged": len(found) - len(added) - len(removed),
     }
     target = target_of(group)
-    identities = {entry.dn: guid for guid, entry in (coming | leaving).items()}
+    identities = {member.dn: member.guid for member in (*added, *removed)}
     return Proposal(
         target=target,
         changes=changes,
@@ -102,7 +101,9 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
 
 def _read(body: ChangeMembers) -> tuple[dict[UUID, str], dict[UUID, str]]:
     """Whom to add and whom to remove, each once, with the pointer to where the body says so first."""
-    for name, guids in (("add", body.add), ("remove", body.remove)):
+    adding: dict[UUID, str] = {}
+    removing: dict[UUID, str] = {}
+    for name, guids, found in (("add", body.add, adding), ("remove", body.remove, removing)):
         if len(guids) > MAX_VALUES:
             detail = message("more than {count} members", count=MAX_VALUES)
             raise errors.TooManyValues.naming(
@@ -111,37 +112,9 @@ def _read(body: ChangeMembers) -> tuple[dict[UUID, str], dict[UUID, str]]:
                 subject=name,
                 maxValues=MAX_VALUES,
             )
-    adding, removing = _pointers("add", body.add), _pointers("remove", body.remove)
+        for index, guid in enumerate(guids):
+            found.setdefault(guid, f"#/{name}/{index}")
     for guid, where in removing.items():
         if guid in adding:
             raise InvalidRequest.naming(message("{guid} is also in the list to add", guid=guid), pointer=where)
     return adding, removing
-
-
-def _pointers(name: str, guids: Sequence[UUID]) -> dict[UUID, str]:
-    found: dict[UUID, str] = {}
-    for index, guid in enumerate(guids):
-        found.setdefault(guid, f"#/{name}/{index}")
-    return found
-
-
-def _write(group: Entry, added: Sequence[Entry], removed: Sequence[Entry]) -> Modify | None:
-    steps: tuple[tuple[Literal["delete", "add"], Sequence[Entry]], ...] = (("delete", removed), ("add", added))
-    modifications = tuple(
-        Modification(op, "member", tuple(member.dn.encode() for member in members)) for op, members in steps if members
-    )
-    return Modify(guid_reference(group.guid), modifications, guarded=True) if modifications else None
-
-
-def _change(added: Sequence[Entry], removed: Sequence[Entry], *, kept: int) -> tuple[AttributeChange, ...]:
-    """A membership is recorded as what was added and removed (docs/api.md#log-records)."""
-    if not added and not removed:
-        return ()
-    gone, come = (tuple(member.dn for member in members) for members in (removed, added))
-    return (AttributeChange("member", gone, come, kept=kept),)
-
-
-def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Risk, str | None]:
-    if added:
-        return Risk.SECURITY, message("it adds members to the group")
-    return (Risk.DESTRUCTIVE, message("it removes members from the group")) if removed else (Risk.ORDINARY, None)

@@ -5,7 +5,7 @@ before, and the answer is compared with it afterwards.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from active_directory import Client, DistinguishedName, Entry, Equals, InstanceType, Rename, Scope, make_rdn
@@ -15,15 +15,14 @@ from core.operation import Risk
 from core.text.messages import message
 from directory import errors
 from directory.changes.checks.deletion_protection import require_deletable
-from directory.changes.checks.prechecks import require_possible_parent
+from directory.changes.checks.prechecks import require_name_free, require_possible_parent
 from directory.changes.checks.subtrees import time_warnings
 from directory.changes.references import parent_of
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.changes.targets import TARGET_ATTRIBUTES, target_of
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
 from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
-from directory.outcomes.replication import require_still_taken
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
@@ -35,6 +34,18 @@ from directory.shapes.value_rules import refuse_name
 _FIRST_COMPONENT = re.compile(r"(?:[^\\,]|\\.)+")
 _COUNTED_BELOW = 10_000
 """Objects below are counted up to so many: more is a number nobody needs exactly."""
+
+_STAYING_NAMES = {
+    **dict.fromkeys(
+        ACCOUNT_KINDS,
+        message("Only the object is renamed: its sAMAccountName, userPrincipalName and displayName stay."),
+    ),
+    Kind.COMPUTER: message(
+        "Only the object is renamed: its sAMAccountName, dNSHostName and service principal names stay, and the "
+        "machine keeps its name."
+    ),
+    Kind.GROUP: message("Only the object is renamed: its sAMAccountName stays."),
+}
 
 
 def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> Proposal:
@@ -58,13 +69,6 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
         require_deletable(entry)
         require_possible_parent(client.schema, entry.object_classes, container, "#/parent")
         write = Rename(entry.dn, rdn, container.dn)
-    kind = kind_of(entry.object_classes)
-    warnings: tuple[str, ...] = ()
-    if call.dry_run and write is not None:
-        warnings = (
-            *_below_warnings(client, entry),
-            *inheritance_warnings(client, entry, container.dn, visibility_of(call)),
-        )
     return _propose(
         call,
         entry,
@@ -72,24 +76,21 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
         new_dn=f"{rdn},{container.dn}",
         protected=protected,
         new_parent=container.guid,
-        risk_reason=None if write is None else _why_destructive(client, entry, kind),
-        warnings=warnings,
+        risk_reason=_why_destructive(client, entry) if write else None,
+        warnings=lambda: inheritance_warnings(client, entry, container.dn, visibility_of(call)),
     )
 
 
-def _why_destructive(client: Client, entry: Entry, kind: Kind) -> str | None:
+def _why_destructive(client: Client, entry: Entry) -> str | None:
     """Other policies may apply to everybody in it, and other people may be delegated its administration."""
-    if kind is Kind.ORGANIZATIONAL_UNIT:
+    if kind_of(entry.object_classes) is Kind.ORGANIZATIONAL_UNIT:
         return message("it moves an organizational unit")
     if not has_children(client, entry):
         return None
     is_account = Equals("objectClass", "user")
     accounts = client.search(entry.dn, Scope.SUBTREE, is_account, attributes=("objectGUID",), limit=2)
-    return (
-        message("it moves a container with accounts in it")
-        if any(account.guid != entry.guid for account in accounts)
-        else None
-    )
+    has_accounts = any(account.guid != entry.guid for account in accounts)
+    return message("it moves a container with accounts in it") if has_accounts else None
 
 
 def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposal:
@@ -99,15 +100,11 @@ def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposa
     """
     if complaint := refuse_name(name):
         raise InvalidRequest.naming(complaint, pointer="#/name")
-    client = client_of(call)
     entry, protected = _find(call, id, resource)
     old = DistinguishedName.parse(entry.dn)
     rdn = make_rdn(old.rdn_attribute, name)
     write = None if name == entry.text("name") else Rename(entry.dn, rdn)
     kind = kind_of(entry.object_classes)
-    warnings: tuple[str, ...] = ()
-    if call.dry_run and write is not None:
-        warnings = (*_below_warnings(client, entry), *_names_that_stay(kind))
     return _propose(
         call,
         entry,
@@ -115,7 +112,7 @@ def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposa
         new_dn=f"{rdn},{old.parent}",
         protected=protected,
         requires=frozenset({permission_for("update", kind)}),
-        warnings=warnings,
+        warnings=lambda: (_STAYING_NAMES[kind],) if kind in _STAYING_NAMES else (),
     )
 
 
@@ -150,23 +147,23 @@ def _propose(
     new_dn: str,
     protected: bool,
     new_parent: UUID | None = None,
-    requires: Collection[str] = (),
+    requires: frozenset[str] = frozenset(),
     risk_reason: str | None = None,
-    warnings: tuple[str, ...] = (),
+    warnings: Callable[[], Iterable[str]],
 ) -> Proposal:
     client = client_of(call)
-    if write is not None:
-        _require_free(client, entry, new_dn)
+    if write is not None:  # an object may take its own name in another spelling
+        require_name_free(client, new_dn, besides=entry.guid)
     return Proposal(
         target=target_of(entry),
         changes=(AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),) if write else (),
         write=write,
         answer=lambda: _read_at(call, entry.guid, new_dn if write else None),
-        requires=frozenset(requires),
+        requires=requires,
         protected=protected,
         risk=Risk.DESTRUCTIVE if risk_reason else Risk.ORDINARY,
         risk_reason=risk_reason,
-        warnings=warnings,
+        warnings=(*_below_warnings(client, entry), *warnings()) if call.dry_run and write else (),
         evidence=evidence_of(write, entry=entry, schema=client.schema) if write else {},
         identities=_parents(entry, new_dn, new_parent) if write else {},
     )
@@ -179,23 +176,11 @@ def _parents(entry: Entry, new_dn: str, new_parent: UUID | None) -> dict[str, UU
     return {parent_of(entry.dn): UUID(bytes_le=computed[0]), **parents} if computed else parents
 
 
-def _require_free(client: Client, entry: Entry, new_dn: str) -> None:
-    """Refuse early what the directory would refuse; an object may take its own name in another spelling."""
-    other = client.find(new_dn, ("objectGUID",))
-    if other is not None and other.guid != entry.guid:
-        require_still_taken(client, other)
-        name = DistinguishedName.parse(new_dn).rdn_value
-        raise errors.AlreadyExists(
-            message("There is an object with the name {name!r} in this container already.", name=name)
-        )
-
-
 def _read_at(call: Call, guid: UUID, expected: str | None) -> DirectoryObject:
     """The record after the write. Elsewhere than expected: the name stood for another object when it was sent."""
     record = read_changed(call, guid)
-    if expected is not None and DistinguishedName.parse(record["distinguishedName"]) != DistinguishedName.parse(
-        expected
-    ):
+    parse = DistinguishedName.parse
+    if expected is not None and parse(record["distinguishedName"]) != parse(expected):
         raise errors.VersionMismatch
     return record
 
@@ -213,19 +198,3 @@ def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
         told = message("{count} objects below it get another distinguished name.", count=below)
     return (told, *time_warnings(below))
 
-
-_STAYING_NAMES = {
-    **dict.fromkeys(
-        ACCOUNT_KINDS,
-        message("Only the object is renamed: its sAMAccountName, userPrincipalName and displayName stay."),
-    ),
-    Kind.COMPUTER: message(
-        "Only the object is renamed: its sAMAccountName, dNSHostName and service principal names stay, and the "
-        "machine keeps its name."
-    ),
-    Kind.GROUP: message("Only the object is renamed: its sAMAccountName stays."),
-}
-
-
-def _names_that_stay(kind: Kind) -> tuple[str, ...]:
-    return (_STAYING_NAMES[kind],) if kind in _STAYING_NAMES else ()

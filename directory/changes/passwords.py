@@ -26,8 +26,9 @@ from core.rate_limits import count_password_change
 from core.shapes import render_timestamp
 from core.text.messages import message
 from directory import errors
-from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
-from directory.lookup.access import client_of, find_object
+from directory.changes.targets import find_target, target_of
+from directory.changes.update import change_integer
+from directory.lookup.access import client_of
 from directory.outcomes.evidence import evidence_of
 from directory.policies import password_attempts
 from directory.policies.known_policies import is_locked_out, policies_lately_known
@@ -41,16 +42,13 @@ from directory.policies.password_policy import (
     policy_for,
     policy_of,
 )
-from directory.protection.rules import is_protected, require_may_write
-from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
-from directory.shapes.record import PROTECTION_COMPUTED
 
-_ATTRIBUTES = (*TARGET_ATTRIBUTES, "displayName", "pwdLastSet", "lockoutTime")
+_ATTRIBUTES = ("displayName", "pwdLastSet", "lockoutTime")
 PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)
-"""What an account must have been read with to have its password set or changed."""
+"""What an account must have been read with, besides TARGET_ATTRIBUTES, to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
 _LOCKED_OUT = message("The account is locked out: its password cannot be changed before it is unlocked, only reset.")
 _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
@@ -71,8 +69,7 @@ def propose_reset(
     # Then it does not matter which one applies, and the domain controller need not find that out.
     is_acceptable = known is not None and new_password is not None and known.accepts(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
-    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
-    protected = require_may_write(call, protected=is_protected(client, entry))
+    entry, protected = find_target(call, resource, id, *wanted)
     generated = None
     policy = None
     if new_password is None:
@@ -129,9 +126,7 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
     Raises TooManyWrongPasswords, RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    kinds = RESOURCES[resource].kinds
-    entry = find_object(call, id, kinds=kinds, attributes=PASSWORD_ATTRIBUTES, computed=PROTECTION_COMPUTED)
-    protected = require_may_write(call, protected=is_protected(client, entry))
+    entry, protected = find_target(call, resource, id, *PASSWORD_ATTRIBUTES)
     locked_out = is_locked_out(client, entry)
     if not locked_out:
         password_attempts.require_left(client, entry.guid)

@@ -39,7 +39,7 @@ from directory.changes.identities import changes_of, read_recorded, resolve_as_o
 from directory.changes.membership import propose_members
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.references import parent_of, references_of
-from directory.changes.restore import propose_restore
+from directory.changes.restoring.restore import propose_restore
 from directory.changes.reversibility import can_be_put_back
 from directory.changes.update import propose_update
 from directory.lookup.access import client_of, find_object

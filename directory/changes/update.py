@@ -9,13 +9,11 @@ from active_directory import (
     Client,
     Entry,
     GroupType,
-    Modify,
     Schema,
     UserAccountControl,
     datetime_to_filetime,
     decode,
     filetime_to_datetime,
-    guid_reference,
 )
 from core.call import Call
 from core.errors import Forbidden, InvalidRequest
@@ -25,13 +23,13 @@ from directory import errors
 from directory.changes.checks.group_cycles import cycle_check
 from directory.changes.checks.prechecks import require_update_possible
 from directory.changes.references import require_members_allowed, require_references_visible, resolve_references
+from directory.changes.targets import find_target, guarded_modify, target_of
 from directory.groups.nesting import require_type_fits
-from directory.lookup.access import client_of, find_object
-from directory.lookup.prefetch import prefetch_of
+from directory.lookup.access import client_of
 from directory.lookup.visibility import visibility_of
-from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
+from directory.outcomes.evidence import evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
-from directory.protection.rules import holds_protected, is_protected, require_may_write
+from directory.protection.rules import holds_protected, require_may_write
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.attribute_updates import AttributeUpdates, attribute_names, pointer
@@ -44,8 +42,7 @@ from directory.shapes.modifications import (
     require_sense,
 )
 from directory.shapes.object_references import is_list_in_one_value
-from directory.shapes.proposal import Proposal, Target
-from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, version_of
+from directory.shapes.proposal import Proposal
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
 from directory.shapes.wording.sign_in_effects import sign_in_effects
 
@@ -58,27 +55,11 @@ _PERMISSIONS_OF_ATTRIBUTE = {
 }
 # Re-linking policies changes what every object below is governed by.
 _POLICY_LINKS = frozenset({"gplink", "gpoptions"})
-TARGET_ATTRIBUTES = (
-    *PROTECTION_ATTRIBUTES,
-    *EVIDENCE_ATTRIBUTES,
-    *("objectClass", "name", "sAMAccountName", "uSNChanged"),
-)
-"""What every proposal about an existing object reads of it."""
 
 
 def permissions_for_attributes(names: frozenset[str]) -> frozenset[str]:
     """The permissions that writing these attributes (lower case) needs besides the operation's own."""
     return frozenset(needed for name in names for needed in _PERMISSIONS_OF_ATTRIBUTE.get(name, ()))
-
-
-def target_of(entry: Entry) -> Target:
-    return Target(
-        id=entry.guid,
-        kind=kind_of(entry.object_classes),
-        distinguished_name=entry.dn,
-        version=version_of(entry),
-        account_name=entry.text("sAMAccountName"),
-    )
 
 
 def propose_update(
@@ -97,19 +78,17 @@ def propose_update(
     """
     client = client_of(call)
     schema = client.schema
-    kinds = RESOURCES[resource].kinds
     steps = read_updates(updates, schema, kind=RESOURCES[resource].kind)
     _require_separate(updates, account, group)
 
-    wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
+    wanted = ["accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
     if account is not None and "password_never_expires" in account.model_fields_set:
         wanted.append(RESULTANT_POLICY)
-    entry = find_object(call, id, kinds=kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
+    entry, protected = find_target(call, resource, id, *wanted)
     kind = kind_of(entry.object_classes)
     names = attribute_names(updates)
-    protected = is_protected(client, entry, prefetch=prefetch_of(call))
-    protected = protected or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
-    require_may_write(call, protected=protected)
+    if not protected and names & _POLICY_LINKS:
+        protected = require_may_write(call, protected=holds_protected(client, entry.dn))
     require_references_visible(call, steps)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)
@@ -134,7 +113,7 @@ def propose_update(
     requires = {permission_for("update", kind), *(effect.permission for effect in effects)}
     if why_risky and account is not None and _depends_on_password_age(client, entry):
         requires.add("directory.reset_password")
-    write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
+    write = guarded_modify(entry, delta.modifications)
     return Proposal(
         target=target_of(entry),
         changes=tuple(delta.changes),
@@ -203,8 +182,8 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
         if not both_never:
             change_integer(delta, schema, entry, "accountExpires", new)
     if "password_never_expires" in given:
-        bit = UserAccountControl.DONT_EXPIRE_PASSWD.value
-        if change_control(delta, schema, entry, set_bits=bit if account.password_never_expires else 0, clear_bits=bit):
+        bit = UserAccountControl.DONT_EXPIRE_PASSWD
+        if change_control(delta, schema, entry, bit, is_set=account.password_never_expires):
             why_risky = message("it changes whether the password ever expires")
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
@@ -241,10 +220,10 @@ def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) 
     return message("it changes the scope or type of the group") if len(delta.changes) > before else None
 
 
-def change_control(delta: Delta, schema: Schema, entry: Entry, *, set_bits: int, clear_bits: int) -> bool:
-    """Change bits of userAccountControl as a compare-and-swap, all others kept; tells whether anything changes."""
+def change_control(delta: Delta, schema: Schema, entry: Entry, bit: UserAccountControl, *, is_set: bool) -> bool:
+    """Set or clear a bit of userAccountControl as a compare-and-swap, all others kept. True if that changes it."""
     before = entry.integer("userAccountControl") or 0
-    after = before & ~clear_bits | set_bits
+    after = before | bit.value if is_set else before & ~bit.value
     change_integer(delta, schema, entry, "userAccountControl", after)
     return before != after
 

@@ -1,4 +1,4 @@
-"""Deleted objects: how they are found, and what their records show besides. Restoring is in `changes.restore`.
+"""Deleted objects: how they are found, and what their records show besides. Restoring is in `changes.restoring`.
 
 A deleted object lies in the container of deleted objects under a name made of its own and its objectGUID
 ([MS-ADTS] 3.1.1.5.5.1); it belongs to where its last known parent is.

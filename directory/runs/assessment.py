@@ -9,7 +9,8 @@ from uuid import UUID
 from active_directory import Client, Entry, Filter, Modify, Or, run_in_background
 from core.errors import GatewayError
 from core.text.messages import message
-from directory.changes.accounts import switched, write_of
+from directory.changes.accounts import switched
+from directory.changes.targets import guarded_modify
 from directory.errors import ObjectNotFound
 from directory.lookup.access import is_within_any
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
@@ -94,7 +95,9 @@ class Account:
         """The write that does it."""
         assert self.entry is not None
         assert self.delta is not None
-        return write_of(self.entry, self.delta)
+        write = guarded_modify(self.entry, self.delta.modifications)
+        assert write is not None
+        return write
 
 
 def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope) -> list[Entry]:

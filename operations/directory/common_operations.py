@@ -37,7 +37,7 @@ from directory.shapes.inputs import (
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from operations.directory.who_can import WhoCan, WhoCanQuery, find_who_can
+from operations.directory.rights.who_can import WhoCan, WhoCanQuery, find_who_can
 
 F = TypeVar("F", bound=Callable[..., Any])
 

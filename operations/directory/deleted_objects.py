@@ -9,7 +9,7 @@ from core.call import Call
 from core.operation import Effect, RateCategory, Risk, Target, operation
 from core.paging import Page
 from core.shapes import Body
-from directory.changes.restore import propose_restore
+from directory.changes.restoring.restore import propose_restore
 from directory.lookup.access import parse_reference
 from directory.queries.deleted_objects import deleted_search, read_deleted
 from directory.queries.searches.search import SearchQuery, run_search

@@ -19,7 +19,7 @@ from directory.models import DirectoryConnection
 from directory.queries.connection_test import ConnectionReport, try_and_record
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
-from operations.directory.account_rights import RightsComparison, RightsQuery, compare_account_rights
+from operations.directory.rights.account_rights import RightsComparison, RightsQuery, compare_account_rights
 
 REST_ONLY = frozenset({Surface.REST})
 _EXAMPLE = {

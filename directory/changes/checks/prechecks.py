@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from active_directory import Client, Entry, Equals, Schema, Scope
+from active_directory import Client, DistinguishedName, Entry, Equals, Schema, Scope
 from core.text.messages import message
 from directory import errors
 from directory.outcomes.replication import require_still_taken
@@ -46,6 +46,21 @@ def require_free(
                 require_still_taken(client, other)
                 detail = message("The {attribute} {decode!r} is in use.", attribute=attribute, decode=value.decode())
                 raise errors.AlreadyExists.naming(detail, pointer=where[attribute.lower()])
+
+
+def require_name_free(client: Client, dn: str, *, besides: UUID | None = None, is_restored: bool = False) -> None:
+    """Refuse a distinguished name that another object than `besides` has. Raises AlreadyExists."""
+    other = client.find(dn, ("objectGUID",))
+    if other is not None and other.guid != besides:
+        require_still_taken(client, other)
+        name = DistinguishedName.parse(dn).rdn_value
+        told = message("There is an object with the name {name!r} in this container already.", name=name)
+        if is_restored:
+            told = message(
+                "There is an object with the name {taken!r} in this container already: restore it under another name.",
+                taken=name,
+            )
+        raise errors.AlreadyExists(told)
 
 
 def require_update_possible(client: Client, entry: Entry, steps: Sequence[Step], delta: Delta) -> None:

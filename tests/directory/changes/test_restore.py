@@ -93,7 +93,7 @@ class TestRecycleBin:
         """As Windows: nothing but the restore itself is written."""
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
-        monkeypatch.setattr("directory.changes.restore.is_samba", lambda _: False)
+        monkeypatch.setattr("directory.changes.restoring.restore.is_samba", lambda _: False)
         warnings = restore(integration, user, query="?dryRun=true").body["warnings"]
         assert not any("password" in warning for warning in warnings)
         assert restore(integration, user).status == 200

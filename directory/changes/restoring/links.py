@@ -2,7 +2,7 @@
 
 They were made by others before it was deleted, and the directory makes them again without asking anybody: so whoever
 restores the object needs what making them would need. (Without the recycle bin they are lost, and
-`restore_from_log`'s.)
+`from_log`'s.)
 """
 
 import struct

@@ -29,11 +29,11 @@ from core.errors import GatewayError, InvalidRequest
 from core.operation import Risk
 from core.text.messages import message
 from directory import errors
-from directory.changes.checks.prechecks import require_possible_parent
+from directory.changes.checks.prechecks import require_name_free, require_possible_parent
 from directory.changes.references import parent_of
-from directory.changes.restore_from_log import FromLog, Image, image_of, restored_from_log
-from directory.changes.restored_links import RestoredLinks, find_restored_links
-from directory.changes.update import TARGET_ATTRIBUTES
+from directory.changes.restoring.from_log import FromLog, Image, image_of, restored_from_log
+from directory.changes.restoring.links import RestoredLinks, find_restored_links
+from directory.changes.targets import TARGET_ATTRIBUTES
 from directory.lookup.access import Reference, client_of, find_object, find_parent
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.replication import require_still_taken
@@ -87,13 +87,12 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     account_name = entry.text("sAMAccountName")
     target = Target(entry.guid, kind, new_dn, version_of(entry), account_name)
     password_kept = _password_kept(client, entry, target) if is_whole else None
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = []
     if call.dry_run:
-        warnings = (
-            *_what_comes_back(kind, from_log, is_whole=is_whole, image=image),
-            *(() if password_kept is None else (message("Its password counts as set at the moment of the restore."),)),
-            *_left_below(client, entry),
-        )
+        warnings += _what_comes_back(kind, from_log, is_whole=is_whole, image=image)
+        if password_kept is not None:
+            warnings.append(message("Its password counts as set at the moment of the restore."))
+        warnings += _left_below(client, entry)
     return Proposal(
         target=target,
         changes=(
@@ -110,7 +109,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         requires=links.requires,
         protected=protected or links.joins_protected or from_log.joins_protected,
         risk=Risk.SECURITY,
-        warnings=warnings,
+        warnings=tuple(warnings),
         evidence=evidence_of(write, entry=entry),
         identities={**from_log.identities, **links.identities, parent_of(new_dn): container.guid},
         explain=lambda refusal: _explained(client, entry, refusal),
@@ -168,21 +167,13 @@ def _image(call: Call, client: Client, entry: Entry) -> Image | None:
 
 def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str, Sequence[str]]) -> None:
     """Refuse early what the directory would refuse, or what it would not notice: names that others have by now."""
-    if (other := client.find(new_dn, ("objectGUID",))) is not None:
-        require_still_taken(client, other)
-        taken = DistinguishedName.parse(new_dn).rdn_value
-        raise errors.AlreadyExists(
-            message(
-                "There is an object with the name {taken!r} in this container already: restore it under another name.",
-                taken=taken,
-            )
-        )
+    require_name_free(client, new_dn, is_restored=True)
     for attribute in ("sAMAccountName", "userPrincipalName"):
         text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
         if text is None:
             continue
         same = Equals(attribute, text)
-        for other in list(client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=1)):
+        for other in [*client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=1)]:
             require_still_taken(client, other)
             raise errors.AlreadyExists(
                 message("The {attribute} {text!r} is in use by another object.", attribute=attribute, text=text)

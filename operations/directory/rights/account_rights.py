@@ -35,7 +35,7 @@ from directory.security.principals import find_principals
 from directory.security.readable import Readable, Reading, find_readable
 from keys.models import ApiKey, Person
 from keys.permissions.meanings import MEANINGS
-from operations.directory.holders import find_holders
+from operations.directory.rights.holders import find_holders
 
 _WRITTEN_FOR: Final = timedelta(days=90)
 """An attribute that was written in this time is in use."""

@@ -31,7 +31,7 @@ from audit.redact import SECRET
 from core.call import Call
 from directory.changes.identities import changes_of, read_recorded, resolve_as_of
 from directory.changes.references import references_of
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.changes.targets import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import is_group
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Visibility, visibility_of

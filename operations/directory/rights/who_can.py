@@ -25,7 +25,7 @@ from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from keys.models import ApiKey
-from operations.directory.holders import Holder, find_holders
+from operations.directory.rights.holders import Holder, find_holders
 
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
