@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from active_directory import Client, DistinguishedName, Schema, Scope
+from active_directory import AttributeType, Client, DistinguishedName, Schema, Scope, names_in, with_names
 from audit.deletions import CLOCKS_DIFFER_BY
 from audit.models import OperationRecord
 from audit.redact import ReferenceJson
@@ -46,13 +46,29 @@ def recorded(
     return kept
 
 
-def read_recorded(schema: Schema, evidence: Mapping[str, Any] | None, change: AttributeChange) -> dict[str, UUID]:
-    """The objects that a recorded change referred to, by name, as far as its record has kept them."""
-    kept = (evidence or {}).get(RECORDED, {}).get(change.attribute, ())
-    names = references_of(schema, change)
-    if len(names) != len(kept):
-        return {}
-    return {name: UUID(guid) for name, guid in zip(names, kept, strict=True) if guid is not None}
+def identities_of(client: Client, record: OperationRecord, changes: Iterable[AttributeChange]) -> dict[str, UUID]:
+    """The objects that changes of a record refer to, by the names they had; a name is never taken for what has it now.
+
+    Older records kept names alone: of these only objects are known that have been called so all the time.
+    """
+    kept = (record.evidence or {}).get(RECORDED, {})
+    known: dict[str, UUID] = {}
+    unknown: set[str] = set()
+    for change in changes:
+        names, guids = references_of(client.schema, change), kept.get(change.attribute, ())
+        unknown.update(names)
+        if len(names) == len(guids):
+            known |= {name: UUID(guid) for name, guid in zip(names, guids, strict=True) if guid is not None}
+    return known | resolve_as_of(client, unknown - known.keys(), record.at)
+
+
+def with_present_names(attribute: AttributeType | None, values: Iterable[str], present: Mapping[str, str]) -> list[str]:
+    """Values with the names that the objects they refer to have now, without those that name others than `present`."""
+    return [
+        with_names(attribute, value, lambda name: present[name])
+        for value in values
+        if all(name in present for name in names_in(attribute, value))
+    ]
 
 
 def resolve_as_of(client: Client, names: Iterable[str], moment: datetime) -> dict[str, UUID]:

@@ -197,4 +197,3 @@ def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
     else:
         told = message("{count} objects below it get another distinguished name.", count=below)
     return (told, *time_warnings(below))
-

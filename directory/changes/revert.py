@@ -9,6 +9,7 @@ somebody else changes in between is overwritten.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -17,12 +18,9 @@ from typing_extensions import TypedDict
 from active_directory import (
     AttributeType,
     DistinguishedName,
-    Schema,
     UserAccountControl,
     decode,
-    names_in,
     servers_asked_so_far,
-    with_names,
 )
 from audit.deletions import last_deletion
 from audit.models import OperationRecord, Outcome
@@ -35,7 +33,7 @@ from core.text.messages import clause, message
 from directory import errors
 from directory.changes.accounts import propose_enabled
 from directory.changes.delete import propose_delete
-from directory.changes.identities import changes_of, read_recorded, resolve_as_of
+from directory.changes.identities import changes_of, identities_of, with_present_names
 from directory.changes.membership import propose_members
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.references import parent_of, references_of
@@ -159,27 +157,13 @@ def _target(record: OperationRecord) -> UUID:
     return record.target_id
 
 
-def _identities(call: Call, record: OperationRecord, changes: Sequence[AttributeChange]) -> dict[str, UUID]:
-    """The objects that recorded changes refer to, by the names they had; a name is never taken for what has it now.
-
-    Older records kept names alone: of these only objects are known that have been called so all the time.
-    """
-    client = client_of(call)
-    names: set[str] = set()
-    known: dict[str, UUID] = {}
-    for change in changes:
-        names.update(references_of(client.schema, change))
-        known |= read_recorded(client.schema, record.evidence, change)
-    return known | resolve_as_of(client, names - known.keys(), record.at)
-
-
 @dataclass(frozen=True, slots=True)
 class _Present:
     """A recorded change with the names of now. `gone` are the recorded names of objects that are gone, or not known for
     certain, `identities` are the others' objectGUIDs."""
 
     change: AttributeChange
-    gone: tuple[str, ...]
+    gone: list[str]
     identities: Mapping[str, UUID]
 
 
@@ -189,31 +173,24 @@ def _present_changes(call: Call, record: OperationRecord, changes: Sequence[Attr
     Of a list of links what is gone is left out; where all values count, it raises NotRevertible.
     """
     client = client_of(call)
-    identities = _identities(call, record, changes)
+    identities = identities_of(client, record, changes)
     found = client.read_many(identities.values(), ("objectGUID",))
     present = {name: found[guid].dn for name, guid in identities.items() if guid in found}
-    living = {name: guid for name, guid in identities.items() if name in present}
-    return [_Present(*_named_now(client.schema, change, present), identities=living) for change in changes]
-
-
-def _named_now(
-    schema: Schema, change: AttributeChange, present: Mapping[str, str]
-) -> tuple[AttributeChange, tuple[str, ...]]:
-    attribute = schema.attribute(change.attribute)
-    gone = tuple(name for name in references_of(schema, change) if name not in present)
-    if gone and not _is_list_of_links(attribute):
-        raise NotRevertible(
-            message(
-                "What {attribute} referred to is gone, or cannot be told for certain any more.",
-                attribute=change.attribute,
+    living = {name: identities[name] for name in present}
+    shown = []
+    for change in changes:
+        attribute = client.schema.attribute(change.attribute)
+        gone = [name for name in references_of(client.schema, change) if name not in present]
+        if gone and not _is_list_of_links(attribute):
+            raise NotRevertible(
+                message(
+                    "What {attribute} referred to is gone, or cannot be told for certain any more.",
+                    attribute=change.attribute,
+                )
             )
-        )
-
-    def renamed(values: Iterable[str]) -> tuple[str, ...]:
-        kept = (value for value in values if all(name in present for name in names_in(attribute, value)))
-        return tuple(with_names(attribute, value, lambda name: present[name]) for value in kept)
-
-    return replace(change, before=renamed(change.before), after=renamed(change.after)), gone
+        before, after = (tuple(with_present_names(attribute, some, present)) for some in (change.before, change.after))
+        shown.append(_Present(replace(change, before=before, after=after), gone, living))
+    return shown
 
 
 def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
@@ -244,15 +221,11 @@ def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
     return propose_restore(call, id=_target(record), parent=None, name=None)
 
 
-def _enable(call: Call, record: OperationRecord, resource: str, *, enabled: bool = True) -> Proposal:
+def _switch(call: Call, record: OperationRecord, resource: str, *, enabled: bool) -> Proposal:
     _require_living(call, record, resource)
     proposal = propose_enabled(call, resource=resource, id=_target(record), enabled=enabled)
     _require_unchanged(call, record, proposal, changes_of(record))
     return proposal
-
-
-def _disable(call: Call, record: OperationRecord, resource: str) -> Proposal:
-    return _enable(call, record, resource, enabled=False)
 
 
 def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
@@ -260,7 +233,7 @@ def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
     _require_living(call, record, resource)
     change = _change_of_name(record)
     before, after = change.before[0], change.after[0]
-    containers = _identities(call, record, [change])
+    containers = identities_of(client_of(call), record, [change])
     if not containers.keys() >= {parent_of(before), parent_of(after)}:
         raise NotRevertible(message("It cannot be told for certain any more which containers it was moved between."))
     present = find_object(call, _target(record), attributes=("parentGUID",))
@@ -349,26 +322,23 @@ def _require_unchanged(
 ) -> None:
     """Raise NotRevertible unless the proposal leads from the values after each change to those before it."""
     proposed = _by_attribute(proposal.changes)
-    if any(change.attribute.lower() not in proposed for change in changes) or any(
-        sorted(proposed[change.attribute.lower()].before) != sorted(change.after) for change in changes
-    ):
-        raise _drifted(call, _differences(call, record, changes))
+    if all(_starts_from(proposed.get(change.attribute.lower()), change) for change in changes):
+        return
+    entry = find_object(call, _target(record), attributes=[change.attribute for change in changes])
+    found: list[Difference] = []
+    for change in changes:
+        current = decode(client_of(call).schema.attribute(change.attribute), entry.values(change.attribute))
+        if sorted(current) != sorted(change.after):
+            found.append({"attribute": change.attribute, "expected": list(change.after), "current": current})
+    raise _drifted(call, found)
+
+
+def _starts_from(proposed: AttributeChange | None, change: AttributeChange) -> bool:
+    return proposed is not None and sorted(proposed.before) == sorted(change.after)
 
 
 def _by_attribute(changes: Iterable[AttributeChange]) -> dict[str, AttributeChange]:
     return {change.attribute.lower(): change for change in changes}
-
-
-def _differences(call: Call, record: OperationRecord, changes: Sequence[AttributeChange]) -> list[Difference]:
-    client = client_of(call)
-    entry = find_object(call, _target(record), attributes=[change.attribute for change in changes])
-    found: list[Difference] = []
-    for change in changes:
-        attribute = client.schema.attribute(change.attribute)
-        current = decode(attribute, entry.values(change.attribute))
-        if sorted(current) != sorted(change.after):
-            found.append({"attribute": change.attribute, "expected": list(change.after), "current": current})
-    return found
 
 
 def _as_far_as_possible(call: Call, record: OperationRecord, proposal: Proposal, links: Sequence[_Present]) -> Proposal:
@@ -407,23 +377,19 @@ def _drifted(call: Call, differences: list[Difference]) -> NotRevertible:
     """The refusal, with those values that the caller may see."""
     visibility = visibility_of(call)
     named = ", ".join(difference["attribute"] for difference in differences)
-    seen: list[Difference] = [
-        {
-            "attribute": (name := difference["attribute"]),
-            "expected": visibility.texts(name, difference["expected"]),
-            "current": visibility.texts(name, difference["current"]),
-        }
-        for difference in differences
-    ]
-    return NotRevertible(message("The object is not as this change left it: {named}.", named=named), differences=seen)
+    for difference in differences:
+        for side in ("expected", "current"):
+            difference[side] = visibility.texts(difference["attribute"], difference[side])
+    told = message("The object is not as this change left it: {named}.", named=named)
+    return NotRevertible(told, differences=differences)
 
 
 _PROPOSALS: Final[dict[str, Callable[[Call, OperationRecord, str], Proposal]]] = {
     "delete": _delete,
     "restore": _restore,
     "update": _update,
-    "enable": _enable,
-    "disable": _disable,
+    "enable": partial(_switch, enabled=True),
+    "disable": partial(_switch, enabled=False),
     "move": _move,
     "rename": _rename,
     "change-members": _change_members,

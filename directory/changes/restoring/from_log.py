@@ -23,14 +23,11 @@ from active_directory import (
     guid_reference,
     is_credential,
     may_refer,
-    names_in,
-    with_names,
 )
 from audit.models import OperationRecord
 from audit.redact import SECRET
 from core.call import Call
-from directory.changes.identities import changes_of, read_recorded, resolve_as_of
-from directory.changes.references import references_of
+from directory.changes.identities import changes_of, identities_of, with_present_names
 from directory.changes.targets import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import is_group
 from directory.lookup.access import client_of
@@ -90,13 +87,8 @@ class Image:
 def image_of(client: Client, deletion: OperationRecord) -> Image:
     """The image that the record of a deletion holds. An older one kept names alone, which may be others' by now."""
     changes = [change for change in changes_of(deletion) if SECRET not in change.before]
-    identities: dict[str, UUID] = {}
-    names: set[str] = set()
-    for change in changes:
-        if change.attribute.lower() != "distinguishedname":
-            identities |= read_recorded(client.schema, deletion.evidence, change)
-            names.update(references_of(client.schema, change))
-    identities |= resolve_as_of(client, names - identities.keys(), deletion.at)
+    referring = [change for change in changes if change.attribute.lower() != "distinguishedname"]
+    identities = identities_of(client, deletion, referring)
     found = client.read_many(identities.values(), TARGET_ATTRIBUTES)
     return Image(
         values={change.attribute: change.before for change in changes},
@@ -146,7 +138,9 @@ def _restore_attribute(
     *,
     visibility: Visibility,
 ) -> None:
-    known = [text for text in _renamed(attribute, texts, image.present) if _is_in_reach(visibility, attribute, text)]
+    present = {name: found.dn for name, found in image.present.items()}
+    named_now = with_present_names(attribute, texts, present) if may_refer(attribute) else texts
+    known = [text for text in named_now if _is_in_reach(visibility, attribute, text)]
     try:
         values = encode(attribute, known)
     except InvalidValue:  # the log shows what it cannot store, such as NUL, by a sign for it
@@ -180,17 +174,6 @@ def _usable(call: Call, client: Client, attribute: AttributeType, values: Sequen
     if name == "member" and not call.may("directory.manage_membership"):
         return []
     return list(values)
-
-
-def _renamed(attribute: AttributeType, texts: Sequence[str], present: Mapping[str, Entry]) -> list[str]:
-    """The values with the names that the objects they refer to have now, without those whose objects are not there."""
-    if not may_refer(attribute):
-        return list(texts)
-    return [
-        with_names(attribute, text, lambda name: present[name].dn)
-        for text in texts
-        if all(name in present for name in names_in(attribute, text))
-    ]
 
 
 def _is_in_use(client: Client, name: str, value: bytes) -> bool:
