@@ -26,7 +26,7 @@ _INTERVAL = 0.001
 _SHOWN = 25
 # By the innermost frame that lies in one of these: what a library does counts for whoever of ours called it, and so do
 # queries and commands to Redis, which their askers give away to the files below.
-_QUERIES = re.compile(r"/django/db/|/core/(prepared|quick_redis)\.py")
+_QUERIES = re.compile(r"/django/db/|/core/redis/")
 _STAGES = (
     ("record of the read", r"/audit/"),
     ("LDAP: client and python-ldap", r"/active_directory/"),

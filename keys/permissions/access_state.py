@@ -5,14 +5,14 @@ that nothing has changed in between. Whoever keeps what follows from the tables 
 after it: what is kept may then be newer than its state, and never older.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import structlog
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import connection
 
-from core.database.prepared import fetch
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Person, Role
 from keys.models.groups import GroupScopes
@@ -76,7 +76,7 @@ _watch: Final = _Watch()
 def unwatched_tables() -> list[str]:
     """The tables that decide about who calls and lack a trigger."""
     found = dict.fromkeys(DECIDING, 0)
-    for table, _ in fetch(_TRIGGERS[connection.vendor]):
+    for table, _ in _fetch(_TRIGGERS):
         if table in found:
             found[table] += 1
     return sorted(table for table, count in found.items() if count < _TRIGGERS_OF_A_TABLE[connection.vendor])
@@ -87,10 +87,9 @@ def read_state() -> State | None:
 
     Inside of a transaction it cannot: on PostgreSQL that has one token, however much it changes.
     """
-    database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
-    if database.in_atomic_block or not _watch.is_complete:
+    if connection.in_atomic_block or not _watch.is_complete:
         return None
-    rows = fetch(_STATE[database.vendor], database=database)
+    rows = _fetch(_STATE)
     if not rows:
         return None
     count: int
@@ -100,3 +99,10 @@ def read_state() -> State | None:
         with connection.cursor() as cursor:
             cursor.execute(_COMPACT)
     return state
+
+
+def _fetch(statements: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """The rows of the database's own statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(statements[connection.vendor])
+        return list(cursor.fetchall())
