@@ -1,6 +1,6 @@
 """Finding records of the operations log by what people know of them: names, words for what was done, values.
 
-None of these conditions has an index of its own: they are looked for among the records of a time, which has one.
+These conditions have no indexes of their own: they are checked on the records of a time, which has one.
 """
 
 import json

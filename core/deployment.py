@@ -1,6 +1,6 @@
 """What the deployment gives through the environment: database, hosts, mail server. Read once by settings.
 
-Redis is in `redis_urls`.
+Redis is in `core.redis.urls`.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ CODE_SECONDS = 60
 
 
 def provider_settings() -> dict[str, Any]:
-    """What `OAUTH2_PROVIDER` is. Scopes are `keys.agents.scopes`' matter."""
+    """The value of `OAUTH2_PROVIDER`. `keys.agents.scopes` declares the scopes."""
     return {
         "OAUTH2_SERVER_CLASS": "keys.agents.server.AgentServer",
         "OAUTH2_VALIDATOR_CLASS": "keys.agents.validator.AgentValidator",

@@ -1,4 +1,4 @@
-"""The Django project: settings, pipeline, surfaces, and the core that every app builds on."""
+"""The Django project: settings and server, surfaces, the pipeline of every call, monitoring, management commands."""
 
 from gateway.celery import app as celery_app
 

@@ -1,4 +1,4 @@
-"""Rows that the gateway cannot have written, for no column of its would hold such a value: each is told of by itself.
+"""Malformed rows: they hold values that the gateway's own columns cannot hold. Each is told of by itself.
 
 Whoever may do everything in the database can leave there what Django cannot read: SQLite takes any value in any column,
 PostgreSQL a time that is infinite, and both have columns altered. Such a row must not stop whoever reads the others.

@@ -4,7 +4,7 @@ Both are HMACs with a key that the database does not hold. A record gets its cod
 changes: so a record that somebody else inserts, or changes, is not authentic. A seal holds the records of a moment and
 its predecessor's code: so none can be removed, exchanged or given back an earlier state. When the gateway itself
 removes old records, the seals stay and another one says so. What a seal cannot show is that the newest ones were cut
-off together with their records: for that, the head is noted elsewhere (`mark`, `heads`).
+off together with their records: for that, the head is noted elsewhere (`checkpoint`, `head_export`).
 
 Sealing is in `sealing`, removing in `retention`, looking for tampering in `verification`.
 """

@@ -1,6 +1,6 @@
 """Having a worker verify the log when somebody asks for it: one at a time, however often they ask.
 
-What a verification is and finds is `verification`'s.
+`verification` says what is verified.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """The gate that every answer with values of the directory passes: who may see them, and that they were shown.
 
 Reads ask for a permission of their own. A dry run and a change that changes nothing show values, too: they are reads by
-another name. Which values a caller sees is `directory.lookup.visibility`'s to say, and what a record holds for whoever
-may not read objects `directory.queries.reading`'s.
+another name. `directory.lookup.visibility` decides which values a caller sees, and `directory.queries.reading` what a
+record holds for callers who may not read objects.
 """
 
 from collections.abc import Mapping

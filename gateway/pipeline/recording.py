@@ -1,6 +1,6 @@
 """What the operations log keeps of calls: the intent of a change, whom or what it is about, refusals.
 
-Only `record_refusal` writes; when anything else is recorded, those who call decide.
+Only `record_refusal` writes; callers decide when anything else is recorded.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """What became of a request that was not answered to its end: the answer to its retry under the same idempotency key.
 
 Its process was killed, or it was answered with 5xx although it may have changed something. The operations log knows, by
-the identifier that the gateway itself gave to the attempt (`Call.call_id`). Which attempts belong to a key is
-`gateway.surfaces.idempotency`'s to say.
+the identifier that the gateway itself gave to the attempt (`Call.call_id`). `gateway.surfaces.idempotency` knows which
+attempts belong to a key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

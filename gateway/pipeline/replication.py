@@ -1,8 +1,8 @@
 """After a fail-over the domain controller in use may lack what was changed at another one; no answer hides that.
 
-What is proposed by an earlier state is refused until the object's own changes have arrived: that there is nothing to
-do, that it is as a dry run says, that the version is another one, that it is not there. What is only shown is shown,
-with a header that says that it may be behind.
+A change that was judged by an earlier state is refused until the object's own changes have arrived, whatever was found:
+nothing to do, another version, no such object, the result of a dry run. Reads are answered, with a header that says
+that they may be behind.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _ABOUT_STATE: Final = frozenset({404, 409, 412})
 def judged_by_all(operation: Operation, call: Call, accepted: ValidatedInput) -> Proposal:
     """The proposal of a change, made from all that the log has of the objects it rests on; raises NotReplicatedYet.
 
-    A refusal by the object's state is no more than an opinion as long as changes of it are on their way.
+    A refusal for the object's state counts only when no change of it is on its way.
     """
     with servers_asked() as servers:
         try:

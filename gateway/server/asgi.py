@@ -25,13 +25,13 @@ from gateway.server.sockets import limit_sending
 from gateway.server.threads import Threads
 
 ALIVE: Final = "/health"
-"""Is answered by a thread of its own: when all others are busy, the process is still alive."""
+"""Has a thread of its own: a process whose other threads are all busy is still alive."""
 
 LARGEST_BODIES: Final = 16
-"""So many of the largest bodies are kept at once, or as many smaller ones as take the same memory."""
+"""How many of the largest bodies fit into the memory for bodies."""
 
 PATIENCE: Final = 1.0
-"""Seconds of an answer after which it is looked at whether the client is still there."""
+"""Seconds after which the server looks whether a client that waits for its answer is still there."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Turn = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -80,9 +80,9 @@ class RequestGateway:
 async def _await_answer(
     future: "asyncio.Future[Answer]", deadline: Deadline, receive: Receive, *, at_once: bool
 ) -> Answer | None:
-    """The answer; None when the client went away before a thread was free. One that has begun is told that it has gone.
+    """The answer; None when the client went away before a thread was free. Work that has begun is told so instead.
 
-    Whether the client is there is looked at when the answer takes a while, or `at_once`.
+    The client is looked for once the answer takes a while, or `at_once`.
     """
     if not at_once:
         with contextlib.suppress(TimeoutError):

@@ -16,9 +16,9 @@ from gateway.server.environ import Environ
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 RATE = 65_536
-"""Bytes. For so many that have arrived, a body has a second more to arrive whole."""
+"""Bytes. For each so many that have arrived, a body may take a second longer."""
 DISCARD_SECONDS = 5.0
-"""So long the rest of a refused body is taken, for the client's sake."""
+"""How long the rest of a refused body is read, for the client's sake."""
 PAUSE_SECONDS = 0.25
 """A client that sends nothing for so long is waiting for the answer."""
 

@@ -1,4 +1,4 @@
-"""Whose turn a request takes at the threads: its credential's, or else its address's. Nobody is let in by it."""
+"""Whose turn a request takes at the threads: that of its credential, or else of its address. Authenticates nobody."""
 
 from collections import OrderedDict
 
