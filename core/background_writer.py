@@ -1,4 +1,4 @@
-"""What waits in memory until a thread of its own writes it: records of reads, late outcomes, access lines."""
+"""What waits in memory until a thread of its own writes it: records of reads, and outcomes that come late."""
 
 import os
 import threading

@@ -7,7 +7,6 @@ from contextlib import suppress
 from gateway.application import application as django  # sets Django up
 
 from directory.lookup.connection import load_schemas_soon  # isort: skip
-from gateway.monitoring.access_lines import access_lines  # isort: skip
 from gateway.server.asgi import RequestGateway  # isort: skip
 from keys.first_administrator import announce_soon  # isort: skip
 
@@ -28,4 +27,3 @@ with suppress(AttributeError, OSError):
 load_schemas_soon()
 announce_soon()
 application = RequestGateway(django)
-access_lines.start()

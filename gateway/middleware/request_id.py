@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from core import tracing
 from gateway.monitoring import metrics
-from gateway.monitoring.access_lines import access_lines
-from gateway.monitoring.logs import request_id
+from gateway.monitoring.logs import request_id, write_access_line
 from gateway.surfaces.routes import metric_label
 from keys.callers import find_caller
 
@@ -59,7 +58,7 @@ class RequestIdMiddleware:
                 line["key"] = caller.credential.name
         if trace := getattr(request, "trace_id", None):
             line["trace_id"] = trace
-        access_lines.add(line, is_unimportant=request.path == "/health")
+        write_access_line(line, is_unimportant=request.path == "/health")
         return response
 
     def _traced(self, request: HttpRequest, id: str) -> HttpResponseBase:
