@@ -120,8 +120,9 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
     return facts
 
 
-def _new_record(call: Call, **fields: Any) -> OperationRecord:
-    facts = _facts(call, **fields)
+def _new_record(call: Call, intent: Intent, **fields: Any) -> OperationRecord:
+    described = {name: getattr(intent, name) for name in Intent.__dataclass_fields__}
+    facts = _facts(call, **{**described, "changes": redacted(intent.changes), **fields})
     return OperationRecord(**facts, mac=mac_of(facts))
 
 
@@ -138,24 +139,6 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
         raise NotRecorded(message("The operation cannot be recorded, so it was not carried out.")) from error
 
 
-def _record_intents(call: Call, intents: Iterable[Intent], **fields: Any) -> list[OperationRecord]:
-    return [
-        _new_record(
-            call,
-            operation=intent.operation,
-            target=intent.target,
-            changes=redacted(intent.changes),
-            evidence=intent.evidence,
-            run_id=intent.run_id,
-            batch_index=intent.batch_index,
-            reversible=intent.reversible,
-            approved_by=intent.approved_by,
-            **fields,
-        )
-        for intent in intents
-    ]
-
-
 @tracing.traced("record intents")
 def record_intents(
     call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
@@ -165,7 +148,7 @@ def record_intents(
     Until `seconds_until_write` are over the writes may be sent (`record.may_be_written()`); when the time for an
     answer has passed too, a settler may take the records up.
     """
-    records = _record_intents(call, intents, outcome=Outcome.PENDING)
+    records = [_new_record(call, intent, outcome=Outcome.PENDING) for intent in intents]
     for record in records:
         record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
     if records:
@@ -180,7 +163,7 @@ def record_intent(call: Call, intent: Intent) -> OperationRecord:
 
 def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> list[OperationRecord]:
     """Record changes that were all refused with `code`, in one commit; raises NotRecorded."""
-    records = _record_intents(call, intents, outcome=Outcome.FAILED, code=code)
+    records = [_new_record(call, intent, outcome=Outcome.FAILED, code=code) for intent in intents]
     if records:
         _insert(records)
     return records
@@ -194,33 +177,29 @@ def record_refusal(call: Call, *, code: str, **intent: Any) -> OperationRecord:
 def record_administration(
     call: Call,
     *,
-    operation: str,
-    target: TargetRef,
-    changes: Changes,
     raised_access: Sequence[str] = (),
     outcome: str = Outcome.SUCCEEDED,
-    **fields: UUID | str | None,
+    change_request_id: UUID | None = None,
+    **intent: Any,
 ) -> OperationRecord:
-    """Record a change of the gateway's own tables; raises NotRecorded.
+    """Record a change of the gateway's own tables, described as in `Intent`; raises NotRecorded.
 
     Joins the caller's transaction: change and record stand together. `raised_access` says in words what somebody may
     do from now on and could not do before. Who changes tables comes here by `audit.model_changes`.
     """
     record = _new_record(
         call,
-        operation=operation,
-        target=target,
+        Intent(batch_index=call.batch_index, **intent),
         outcome=outcome,
-        changes=redacted(changes),
         raised_access=list(raised_access) or None,
-        **fields,
+        change_request_id=change_request_id or call.change_request_id,
     )
     _insert([record], durable=False)
     return record
 
 
 def record_queued(call: Call, *, change_request_id: UUID, **described: Any) -> OperationRecord:
-    """Record a change that waits for a person, described as in `record_administration` and stored like it."""
+    """Record a change that waits for a person, described and stored as by `record_administration`."""
     return record_administration(call, outcome=Outcome.QUEUED, change_request_id=change_request_id, **described)
 
 

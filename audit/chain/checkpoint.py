@@ -7,6 +7,8 @@ to the database can still cut the log; against them a head is kept elsewhere (`O
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +47,8 @@ def move_mark(*, to_any: bool = False) -> None:
         return
     if newest is None:
         _file().unlink(missing_ok=True)
-        _forget_in_redis()
+        with _redis(otherwise="the mark of the operations log is still in Redis") as redis:
+            redis.delete(_KEY)
     elif newest != before:
         _write(newest)
 
@@ -98,11 +101,8 @@ def _write(newest: Head) -> None:
         write_head(mark, _file())
     except OSError as error:
         _logger.warning("the mark of the operations log is not in its file", file=str(_file()), reason=error.strerror)
-    try:
-        with _redis() as redis:
-            redis.set(_KEY, json.dumps(mark))
-    except (RedisError, OSError) as error:
-        _logger.warning("the mark of the operations log is not in Redis", reason=str(error))
+    with _redis(otherwise="the mark of the operations log is not in Redis") as redis:
+        redis.set(_KEY, json.dumps(mark))
 
 
 def _authentic(text: str | bytes) -> Head | None:
@@ -128,21 +128,18 @@ def _read_file() -> str | None:
 
 
 def _read_redis() -> bytes | None:
-    try:
-        with _redis() as redis:
-            found: Any = redis.get(_KEY)
-    except (RedisError, OSError):
-        return None
+    found: Any = None
+    with _redis() as redis:
+        found = redis.get(_KEY)
     return found if isinstance(found, bytes) else None
 
 
-def _forget_in_redis() -> None:
+@contextmanager
+def _redis(*, otherwise: str | None = None) -> Iterator[Redis]:
+    """For commands to Redis: where it is away they are left undone, and what is `otherwise` is logged."""
     try:
-        with _redis() as redis:
-            redis.delete(_KEY)
+        with redis_client(settings.REDIS_URL, seconds=_SECONDS) as redis:
+            yield redis
     except (RedisError, OSError) as error:
-        _logger.warning("the mark of the operations log is still in Redis", reason=str(error))
-
-
-def _redis() -> Redis:
-    return redis_client(settings.REDIS_URL, seconds=_SECONDS)
+        if otherwise is not None:
+            _logger.warning(otherwise, reason=str(error))
