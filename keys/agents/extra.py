@@ -6,10 +6,16 @@ from typing import Final
 
 from django.conf import settings
 
-from core.errors import NotFound
-from keys.agents.errors import AgentsNotInstalled
+from core.errors import GatewayError, NotFound
 
 _IS_INSTALLED: Final = find_spec("mcp") is not None
+
+
+class AgentsNotInstalled(GatewayError):
+    """Agents are wanted, and cannot be served: `gateway check` says how to install what they need."""
+
+    status, code = 501, "Agents.NotInstalled"
+    title = "Agents are switched on, but this gateway was installed without what they need"
 
 
 def require_agents() -> None:

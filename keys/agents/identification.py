@@ -16,10 +16,9 @@ from django.utils import timezone
 
 from audit import security
 from core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
-from core.errors import AmbiguousCredential, Forbidden
+from core.errors import AmbiguousCredential, Forbidden, Unauthorized
 from core.shapes import parse_guid
 from keys.agents import scopes
-from keys.agents.errors import UnauthorizedAgent
 from keys.agents.issuer_urls import audience_of, resource_metadata_of
 from keys.api_keys import usage
 from keys.callers import note_caller
@@ -29,14 +28,29 @@ from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions.effective import held_by_person
 from keys.permissions.scoping import ScopesAsKept
 from keys.sign_in import second_factor
+from keys.sign_in.credentials import client_address, origin_of
 
 MAX_TOKEN = 512
 """Characters. What is longer is no token of ours, and not worth a digest."""
 
 
+class UnauthorizedAgent(Unauthorized):
+    """No usable agent token. The header leads a client to the sign-in (RFC 9728 section 5.1).
+
+    Whether anything was presented is all that it tells: never why that was not good enough.
+    """
+
+    def __init__(self, *, metadata_url: str, presented: bool) -> None:
+        super().__init__()
+        error = ', error="invalid_token"' if presented else ""
+        self.headers["WWW-Authenticate"] = (
+            f'Bearer realm="directory-gateway"{error}, resource_metadata="{metadata_url}"'
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantFacts:
-    """What one query tells about a grant: itself, its client, its person and its directory."""
+    """What one query tells about a grant, its client, its person and its directory: each by its column's path."""
 
     id: UUID
     permissions: list[str]
@@ -45,36 +59,27 @@ class GrantFacts:
     ended_at: datetime | None
     expires_at: datetime
     last_used_at: datetime | None
-    client_id: str
-    client_name: str
-    client_disabled_at: datetime | None
+    client__client_id: str
+    client__name: str
+    client__disabled_at: datetime | None
     person_id: int
-    username: str
-    display_name: str
-    is_active: bool
-    is_superuser: bool
-    own_scopes: ScopesAsKept
-    password: str = field(repr=False)
-    session_epoch: int
-    home: UUID | None
-    checked_at: datetime
+    person__username: str
+    person__display_name: str
+    person__is_active: bool
+    person__is_superuser: bool
+    person__scopes: ScopesAsKept
+    person__password: str = field(repr=False)
+    person__session_epoch: int
+    person__connection_id: UUID | None
+    person__directory_checked_at: datetime
     connection_id: UUID
-    connection_name: str
-    connection_client_id: str
-    connection_enabled: bool
-    protection_changes: int
+    connection__name: str
+    connection__client_id: str
+    connection__enabled: bool
+    connection__protection_changes: int
 
 
-_COLUMNS = (
-    *("id", "permissions", "supervision_level", "person_stamp", "ended_at", "expires_at", "last_used_at"),
-    *("client__client_id", "client__name", "client__disabled_at"),
-    *("person_id", "person__username", "person__display_name", "person__is_active", "person__is_superuser"),
-    *("person__scopes", "person__password", "person__session_epoch"),
-    *("person__connection_id", "person__directory_checked_at"),
-    *("connection_id", "connection__name", "connection__client_id", "connection__enabled"),
-    "connection__protection_changes",
-)
-_NAMES = tuple(GrantFacts.__dataclass_fields__)
+_COLUMNS = tuple(GrantFacts.__dataclass_fields__)
 
 
 def identify_agent(request: HttpRequest) -> Call:
@@ -100,19 +105,18 @@ def identify_agent(request: HttpRequest) -> Call:
     if found is None:
         raise _refusal(request, "unknown agent token")
     expires, resource, scope, *columns = found
-    grant = GrantFacts(**dict(zip(_NAMES, columns, strict=True)))
+    grant = GrantFacts(**dict(zip(_COLUMNS, columns, strict=True)))
     reason = "agent token expired" if expires <= timezone.now() else None
     if resource != [audience_of(request)]:
         reason = "agent token for another audience"
-    if reason := reason or _why_refused(grant):
+    try:
+        reason = reason or _why_refused(grant)
+    except NotChecked:
+        security.refused("person not checked for too long", agent=str(grant.id), **origin_of(request))
+        raise
+    if reason:
         raise _refusal(request, reason, grant=grant)
-    standing = account_status(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
-    if standing is AccountStatus.LEFT:
-        raise _refusal(request, "person has left the directory", grant=grant)
-    if standing is AccountStatus.UNKNOWN:
-        security.refused("person not checked for too long", agent=str(grant.id), **_origin(request))
-        raise NotChecked
-    address = getattr(request, "client_address", "")
+    address = client_address(request)
     usage.note(grant.id, last_used_at=grant.last_used_at, address=address, of=AgentGrant)
     call = _call_of(
         grant,
@@ -140,13 +144,8 @@ def call_for_agent(
     columns = AgentGrant.objects.order_by().filter(pk=wanted).values_list(*_COLUMNS).first() if wanted else None
     if columns is None:
         raise Forbidden
-    grant = GrantFacts(**dict(zip(_NAMES, columns, strict=True)))
-    if _why_refused(grant) is not None or grant.connection_id != connection_id:
-        raise Forbidden
-    standing = account_status(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
-    if standing is AccountStatus.UNKNOWN:
-        raise NotChecked
-    if standing is AccountStatus.LEFT:
+    grant = GrantFacts(**dict(zip(_COLUMNS, columns, strict=True)))
+    if grant.connection_id != connection_id or _why_refused(grant) is not None:
         raise Forbidden
     call = _call_of(grant, surface=surface, request_id=request_id, change_request_id=change_request_id)
     if call.directory is None:
@@ -155,21 +154,31 @@ def call_for_agent(
 
 
 def _why_refused(grant: GrantFacts) -> str | None:
-    """The true reason why a grant is good for nothing now, None while it is."""
+    """The true reason why a grant is good for nothing now, None while it is good.
+
+    Raises NotChecked while nobody knows whether the person is still in their directory.
+    """
+    stamp = stamp_of(grant.person__password, grant.person__session_epoch)
     reasons = (
         (not settings.CONFIGURATION.Agents.Enabled, "agents are switched off"),
         (grant.ended_at is not None, "agent revoked"),
         (grant.expires_at <= timezone.now(), "agent not used for too long"),
-        (grant.client_disabled_at is not None, "agent's client disabled"),
-        (not grant.is_active, "person deactivated"),
-        (grant.person_stamp != stamp_of(grant.password, grant.session_epoch), "person has another password since"),
+        (grant.client__disabled_at is not None, "agent's client disabled"),
+        (not grant.person__is_active, "person deactivated"),
+        (grant.person_stamp != stamp, "person has another password since"),
     )
-    reason = next((reason for applies, reason in reasons if applies), None)
-    if reason is None and settings.CONFIGURATION.SignIn.RequireSecondFactor:
+    if reason := next((reason for applies, reason in reasons if applies), None):
+        return reason
+    if settings.CONFIGURATION.SignIn.RequireSecondFactor:
         person = Person.objects.filter(pk=grant.person_id).first()
         if person is None or second_factor.is_missing(person):
             return "no second factor, which is required"
-    return reason
+    standing = account_status(
+        grant.person_id, connection_id=grant.person__connection_id, checked_at=grant.person__directory_checked_at
+    )
+    if standing is AccountStatus.UNKNOWN:
+        raise NotChecked
+    return "person has left the directory" if standing is AccountStatus.LEFT else None
 
 
 def _call_of(
@@ -184,24 +193,26 @@ def _call_of(
     """
     consented = frozenset(grant.permissions)
     held = held_by_person(
-        grant.person_id, is_active=grant.is_active, is_superuser=grant.is_superuser, own_scopes=grant.own_scopes
+        grant.person_id,
+        is_active=grant.person__is_active,
+        is_superuser=grant.person__is_superuser,
+        own_scopes=grant.person__scopes,
     )
     directory = DirectoryRef(
         id=grant.connection_id,
-        name=grant.connection_name,
-        client_id=grant.connection_client_id,
-        protection_changes=grant.protection_changes,
+        name=grant.connection__name,
+        client_id=grant.connection__client_id,
+        protection_changes=grant.connection__protection_changes,
     )
     # Whoever belongs to a directory works on that one alone, whatever was once consented to.
-    is_open = grant.connection_enabled and grant.home in (None, grant.connection_id)
+    is_open = grant.connection__enabled and grant.person__connection_id in (None, grant.connection_id)
+    username = grant.person__username
     return Call(
-        person=PersonRef(
-            id=grant.person_id, username=grant.username, display_name=grant.display_name or grant.username
-        ),
+        person=PersonRef(id=grant.person_id, username=username, display_name=grant.person__display_name or username),
         credential=CredentialRef(
             kind=CredentialKind.AGENT_TOKEN,
-            id=grant.client_id,
-            name=grant.client_name,
+            id=grant.client__client_id,
+            name=grant.client__name,
             expires_at=expires_at,
             grant_id=grant.id,
         ),
@@ -217,12 +228,5 @@ def _call_of(
 def _refusal(
     request: HttpRequest, reason: str, *, presented: bool = True, grant: GrantFacts | None = None
 ) -> UnauthorizedAgent:
-    security.refused(reason, agent=None if grant is None else str(grant.id), **_origin(request))
+    security.refused(reason, agent=None if grant is None else str(grant.id), **origin_of(request))
     return UnauthorizedAgent(metadata_url=resource_metadata_of(request), presented=presented)
-
-
-def _origin(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "client_address": getattr(request, "client_address", None) or None,
-        "request_id": getattr(request, "request_id", ""),
-    }

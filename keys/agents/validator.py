@@ -41,33 +41,33 @@ class AgentValidator(OAuth2Validator):
         request.client = client if usable else None
         return request.client  # type: ignore[no-any-return]
 
-    def client_authentication_required(self, request: Any, *_: Any, **__: Any) -> bool:
+    def client_authentication_required(self, request: Any) -> bool:
         """There are no secrets: a client proves itself by the verifier of its code, and by its refresh token."""
         return False
 
-    def authenticate_client(self, request: Any, *_: Any, **__: Any) -> bool:
+    def authenticate_client(self, request: Any) -> bool:
         return False
 
-    def authenticate_client_id(self, client_id: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def authenticate_client_id(self, client_id: Any, request: Any) -> bool:
         return self._load_application(client_id, request) is not None
 
-    def validate_redirect_uri(self, client_id: Any, redirect_uri: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def validate_redirect_uri(self, client_id: Any, redirect_uri: Any, request: Any) -> bool:
         return redirects.is_registered(redirect_uri, request.client.redirect_uris.split())
 
-    def is_origin_allowed(self, client_id: Any, origin: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def is_origin_allowed(self, client_id: Any, origin: Any, request: Any) -> bool:
         return False
 
     # --- scopes
 
-    def get_default_scopes(self, client_id: Any, request: Any, *_: Any, **__: Any) -> list[str]:
+    def get_default_scopes(self, client_id: Any, request: Any) -> list[str]:
         return [LEAST]
 
-    def validate_scopes(self, client_id: Any, scopes: list[str], client: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def validate_scopes(self, client_id: Any, scopes: list[str], client: Any, request: Any) -> bool:
         return bool(scopes) and set(scopes) <= SCOPES.keys()
 
     # --- codes
 
-    def save_authorization_code(self, client_id: Any, code: Any, request: Any, *_: Any, **__: Any) -> None:
+    def save_authorization_code(self, client_id: Any, code: Any, request: Any) -> None:
         """Keep the code of a consent, with the grant that it will be taken up for."""
         consent: grants.Consent = request.consent
         digest = grants.digest_of(code["code"])
@@ -84,7 +84,7 @@ class AgentValidator(OAuth2Validator):
         )
         request.made.append(grants.begin(request.client, consent, code_digest=digest))
 
-    def validate_code(self, client_id: Any, code: str, client: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def validate_code(self, client_id: Any, code: str, client: Any, request: Any) -> bool:
         """Take the code up. Whatever is found wrong from here on, it does not count again."""
         digest = grants.digest_of(code)
         grant = grants.take_up(digest)
@@ -103,17 +103,15 @@ class AgentValidator(OAuth2Validator):
     def get_code_challenge_method(self, code: str, request: Any) -> str:
         return request.kept_code.code_challenge_method  # type: ignore[no-any-return]
 
-    def confirm_redirect_uri(
-        self, client_id: Any, code: str, redirect_uri: str, client: Any, request: Any, *_: Any, **__: Any
-    ) -> bool:
+    def confirm_redirect_uri(self, client_id: Any, code: str, redirect_uri: str, client: Any, request: Any) -> bool:
         return redirect_uri == request.kept_code.redirect_uri  # type: ignore[no-any-return]
 
-    def invalidate_authorization_code(self, client_id: Any, code: str, request: Any, *_: Any, **__: Any) -> None:
+    def invalidate_authorization_code(self, client_id: Any, code: str, request: Any) -> None:
         request.kept_code.delete()
 
     # --- tokens
 
-    def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *_: Any, **__: Any) -> bool:
+    def validate_refresh_token(self, refresh_token: str, client: Any, request: Any) -> bool:
         """Whether the token is good for another one. It is taken when that is made: see `save_bearer_token`."""
         tokens = AgentRefreshToken.objects.select_related("access_token", "grant__client", "grant__person")
         token = tokens.filter(token_checksum=grants.digest_of(refresh_token), application=client).first()
@@ -130,11 +128,11 @@ class AgentValidator(OAuth2Validator):
         request.user = token.grant.person
         return True
 
-    def get_original_scopes(self, refresh_token: str, request: Any, *_: Any, **__: Any) -> str:
+    def get_original_scopes(self, refresh_token: str, request: Any) -> str:
         """Those of the access token before: once narrowed, a grant stays narrow."""
         return request.refresh_token_instance.access_token.scope  # type: ignore[no-any-return]
 
-    def save_bearer_token(self, token: Any, request: Any, *_: Any, **__: Any) -> None:
+    def save_bearer_token(self, token: Any, request: Any) -> None:
         """Store the digests of a new pair in the place of the one before."""
         grant: AgentGrant = request.agent_grant
         before: AgentRefreshToken | None = getattr(request, "refresh_token_instance", None)
@@ -163,7 +161,7 @@ class AgentValidator(OAuth2Validator):
         set_token_value(refresh, token["refresh_token"])
         refresh.save()
 
-    def revoke_token(self, token: str, token_type_hint: Any, request: Any, *_: Any, **__: Any) -> None:
+    def revoke_token(self, token: str, token_type_hint: Any, request: Any) -> None:
         """End the grant of a token, whichever kind it is (RFC 7009); an unknown one, or another client's, is none."""
         wanted = {"token_checksum": grants.digest_of(token), "application": request.client}
         for kind in (AgentRefreshToken, AgentAccessToken):

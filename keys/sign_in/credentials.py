@@ -5,6 +5,7 @@ A caller over HTTP hears the same whatever was wrong. A page may tell those who 
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.http import HttpRequest
@@ -94,15 +95,14 @@ def client_address(request: HttpRequest | Call | None) -> str:
     return getattr(request, "client_address", None) or ""
 
 
+def origin_of(request: HttpRequest | Call | None) -> dict[str, Any]:
+    """The same for the security log, with the request's id."""
+    return {"client_address": client_address(request) or None, "request_id": getattr(request, "request_id", "")}
+
+
 def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
     """Write down why somebody is not signed in."""
-    security.refused(
-        refusal.reason.value,
-        kind=security.Refused.SIGN_IN,
-        client_address=client_address(request) or None,
-        request_id=getattr(request, "request_id", ""),
-        **refusal.facts,
-    )
+    security.refused(refusal.reason.value, kind=security.Refused.SIGN_IN, **origin_of(request), **refusal.facts)
 
 
 def _verify_local(request: HttpRequest | None, username: str, password: str) -> Person:

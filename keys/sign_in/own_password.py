@@ -13,7 +13,7 @@ from core.text.messages import message
 from keys.models import Person, PersonSession
 from keys.permissions.effective import reference_to
 from keys.sign_in import sessions
-from keys.sign_in.credentials import client_address, verify
+from keys.sign_in.credentials import origin_of, verify
 from keys.sign_in.session_store import stored_key_of
 
 
@@ -41,9 +41,4 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
     before = stored_key_of(request)
     update_session_auth_hash(request, person)
     PersonSession.objects.filter(session_key=before).update(session_key=stored_key_of(request))
-    security.noted(
-        "password changed",
-        person=person.username,
-        client_address=client_address(request) or None,
-        request_id=getattr(request, "request_id", ""),
-    )
+    security.noted("password changed", person=person.username, **origin_of(request))

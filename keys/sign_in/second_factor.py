@@ -27,7 +27,7 @@ from core.errors import Conflict
 from core.text.messages import message
 from keys.models import Person, RecoveryCode, SecondFactor
 from keys.sign_in import login_throttle
-from keys.sign_in.credentials import Reason, SignInRefused, client_address, log_refusal
+from keys.sign_in.credentials import Reason, SignInRefused, client_address, log_refusal, origin_of
 
 ISSUER = "Directory Gateway"
 STEP_SECONDS = 30
@@ -217,6 +217,4 @@ def _digest(code: str) -> str:
 
 
 def _note(call: Call, event: str, person: Person) -> None:
-    security.noted(
-        event, person=person.username, client_address=client_address(call) or None, request_id=call.request_id
-    )
+    security.noted(event, person=person.username, **origin_of(call))

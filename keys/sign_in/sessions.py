@@ -24,7 +24,7 @@ from keys import credential_values
 from keys.models import AccessToken, Person, PersonSession
 from keys.people.account_status import AccountStatus, account_status, readmit
 from keys.sign_in import known_devices, second_factor
-from keys.sign_in.credentials import Reason, SignInRefused, client_address, verify
+from keys.sign_in.credentials import Reason, SignInRefused, client_address, origin_of, verify
 from keys.sign_in.session_store import stored_key_of
 
 SEEN_EVERY = timedelta(minutes=1)
@@ -212,7 +212,6 @@ def _note(request: HttpRequest, event: str, person: Person | PersonRef, **facts:
         event,
         person=person.username,
         session=digest_of_session(request.session.session_key)[:8],
-        client_address=client_address(request) or None,
-        request_id=getattr(request, "request_id", ""),
+        **origin_of(request),
         **facts,
     )
