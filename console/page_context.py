@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -82,6 +82,15 @@ class PageContext:
     def form(self) -> dict[str, str]:
         """The fields of the form sent; several of one name are read with `request.POST.getlist`."""
         return {name: value for name, value in self.request.POST.items() if isinstance(value, str)}
+
+    @property
+    def sent(self) -> QueryDict:
+        """The fields of a form, whether they came in the address or in the body."""
+        return self.request.POST if self.request.method == "POST" else self.request.GET
+
+    def way_back(self, otherwise: str) -> str:
+        """The page of ours that a form names as where it was come from (`from`), else that of this name."""
+        return own_path(self.request, self.sent.get("from", "")) or page_address(otherwise)
 
     @property
     def menu(self) -> list[Entry]:

@@ -23,6 +23,7 @@ from core.errors import InvalidRequest, invalid_member
 from keys.models import Person
 from keys.permissions.scoping import kept_of_person
 from keys.sign_in import second_factor, sessions
+from keys.sign_in.confirmation import WRONG_CODES
 from keys.sign_in.credentials import Reason, SignInRefused
 from keys.sign_in.own_password import change_own_password
 from keys.sign_in.session_store import stored_key_of
@@ -35,14 +36,6 @@ _APPS = {
 }
 _MOST_SESSIONS = 100
 _MOST_AGENTS = 100
-_WRONG_CODE = {
-    Reason.CODE_MISSING: gettext_lazy("Type the code."),
-    Reason.CODE_WRONG: gettext_lazy("This code is wrong, or was used already. Wait for the next one."),
-    Reason.CODES_TOO_OFTEN: gettext_lazy("There were too many wrong codes. Try again in a quarter of an hour."),
-}
-_WRONG_PASSWORD = {
-    Reason.TOO_OFTEN: gettext_lazy("There were too many wrong passwords. Try again in a quarter of an hour."),
-}
 
 
 @console_page()
@@ -109,8 +102,10 @@ def password(page: PageContext) -> HttpResponseBase:
     try:
         change_own_password(page.request, page.call, _person(page), current=current, new=new)
     except SignInRefused as refusal:
-        text = _WRONG_PASSWORD.get(refusal.reason) or _("This is not your present password.")
-        return _page(page, problem=invalid_member("current", str(text)))
+        text = _("This is not your present password.")
+        if refusal.reason is Reason.TOO_OFTEN:
+            text = _("There were too many wrong passwords. Try again in a quarter of an hour.")
+        return _page(page, problem=invalid_member("current", text))
     except InvalidRequest as refusal:
         return _page(page, problem=invalid_member("new", refusal.detail))
     return page.redirect("account", said=_("Your password is changed. You are signed out everywhere else."))
@@ -154,7 +149,7 @@ def confirm_second_factor(page: PageContext) -> HttpResponseBase:
     try:
         codes = second_factor.confirm(page.call, _person(page), page.form.get("code", ""))
     except SignInRefused as refusal:
-        return _enrolment_page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
+        return _enrolment_page(page, problem=invalid_member("code", _(WRONG_CODES[refusal.reason])))
     messages.success(page.request, _("The second factor is on. From now on you are asked for a code at every sign-in."))
     return page.redirect_showing(codes, "recovery-codes")
 
@@ -175,7 +170,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
             return page.redirect_showing(codes, "recovery-codes")
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
-        return _page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
+        return _page(page, problem=invalid_member("code", _(WRONG_CODES[refusal.reason])))
     return page.redirect("account", said=_("The second factor is off. Your password alone signs you in."))
 
 

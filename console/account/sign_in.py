@@ -24,6 +24,7 @@ from gateway.monitoring.readiness import broken_directories, readiness
 from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
+from keys.sign_in.confirmation import WRONG_CODES
 from keys.sign_in.credentials import Reason, SignInRefused, verify
 
 _LAST_CHOICE = "sign-in-with"
@@ -47,9 +48,6 @@ _REFUSALS = {
     Reason.ACCOUNT_DISABLED: _("Your account is disabled in the directory. Your help desk can enable it."),
     Reason.ACCOUNT_EXPIRED: _("Your account has expired in the directory. Your help desk can extend it."),
     Reason.NOT_NOW: _("Your account may not sign in at this time or from here."),
-    Reason.CODE_MISSING: _("Type the code that your authenticator shows."),
-    Reason.CODE_WRONG: _("This code is wrong, or was used already. Wait for the next one and try again."),
-    Reason.CODES_TOO_OFTEN: _("There were too many wrong codes. Try again in a quarter of an hour."),
 }
 
 
@@ -117,7 +115,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     try:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
-        context["refusal"] = _REFUSALS[refusal.reason]
+        context["refusal"] = gettext(WRONG_CODES[refusal.reason])
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(there)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_noop
 
 from console.directory.search import SCOPES
 from console.page_context import PageContext, console_page
-from console.shared.downloads import FORMATS, download
+from console.shared.downloads import download, download_paths
 from console.shared.lists import USUAL, given_in, render_list
 from core.errors import Forbidden
 from directory.queries.account_states import AccountState
@@ -145,5 +145,5 @@ def _query_of(page: PageContext, state: AccountState) -> dict[str, str]:
 urls = [
     path("accounts/", overview, name="account-states"),
     path("accounts/<slug:state>", accounts, name="account-state"),
-    *(path(f"accounts/<slug:state>.{form}", result, {"form": form}, name=f"account-state-{form}") for form in FORMATS),
+    *download_paths("accounts/<slug:state>", result, "account-state"),
 ]

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from active_directory import MANGLED
 from console.directory.objects.changes import tell
 from console.page_context import PageContext, console_page
-from console.shared.downloads import FORMATS, download
-from console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
-from core.errors import Forbidden, GatewayError
+from console.shared.downloads import download, download_paths
+from console.shared.lists import USUAL, given_in, render_list
+from core.errors import GatewayError
 
 _NEWEST_FIRST = "-whenChanged"
 _NOT_LISTED = frozenset(
@@ -27,22 +27,17 @@ _NOT_LISTED = frozenset(
 @console_page(get="deleted-objects.search")
 def deleted_objects(page: PageContext) -> HttpResponseBase:
     """The list, the last deleted first."""
-    query = _query_of(page)
-    context: dict[str, Any] = {
-        "page_sizes": PAGE_SIZES,
-        "page_size": query["pageSize"],
-        "sort": query["sort"],
-        "part": "console/directory/_deleted_found.html",
-    }
-    if wants_objects(page):
-        found = page.perform("deleted-objects.search", query=query)
-        template = "directory/_deleted_found.html" if page.is_partial else "directory/deleted.html"
-        return page.render(template, {**context, "found": found})
-    if not page.may("deleted-objects.search"):
-        raise Forbidden
     # A search of deleted objects looks at all of them, whatever its base: its parameters are tried on the living.
-    problem = find_fault(page, "objects.search", query) if page.may("objects.search") else None
-    return page.render("directory/deleted.html", {**context, "problem": problem})
+    is_quick = all(map(page.may, ("objects.search", "deleted-objects.search")))
+    return render_list(
+        page,
+        "directory/deleted.html",
+        "directory/_deleted_found.html",
+        {},
+        operation="deleted-objects.search",
+        query=_query_of(page),
+        tried="objects.search" if is_quick else None,
+    )
 
 
 @console_page(get="deleted-objects.search")
@@ -103,7 +98,7 @@ def _body(page: PageContext) -> dict[str, Any]:
 
 urls = [
     path("deleted/", deleted_objects, name="deleted-objects"),
-    *(path(f"deleted/result.{form}", result, {"form": form}, name=f"deleted-{form}") for form in FORMATS),
+    *download_paths("deleted/result", result, "deleted"),
     path("deleted/<uuid:object_id>", deleted_object, name="deleted-object"),
     path("deleted/<uuid:object_id>/preview", preview, name="deleted-preview"),
 ]

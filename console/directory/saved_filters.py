@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from console.directory.columns import usual_columns
 from console.directory.search import RESOURCES, SCOPES, listing
 from console.page_context import PageContext, console_page
-from console.shared.downloads import FORMATS, download
+from console.shared.downloads import download, download_paths
 from console.shared.lists import USUAL, given_in, wants_objects
 from core.errors import Forbidden, GatewayError
 from directory.queries.saved_filters import resource_of
@@ -131,8 +131,5 @@ urls = [
     path("filters/<uuid:filter_id>", edit, name="saved-filter"),
     path("filters/<uuid:filter_id>/delete", delete, name="saved-filter-delete"),
     path("filters/<uuid:filter_id>/run", run, name="saved-filter-run"),
-    *(
-        path(f"filters/<uuid:filter_id>/run.{form}", run_result, {"form": form}, name=f"saved-filter-{form}")
-        for form in FORMATS
-    ),
+    *download_paths("filters/<uuid:filter_id>/run", run_result, "saved-filter"),
 ]

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop
 from console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
 from console.directory.tree import Node, find_container, find_roots, open_down_to
 from console.page_context import PageContext, console_page
-from console.shared.downloads import FORMATS, download
+from console.shared.downloads import download, download_paths
 from console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from console.shared.safe_redirect import own_path
 from core.errors import GatewayError, InvalidRequest
@@ -173,5 +173,5 @@ urls = [
     path("directory/", browse, name="tree"),
     path("directory/columns", choose_columns, name="search-columns"),
     path("directory/attribute-names", attribute_names, name="attribute-names"),
-    *(path(f"directory/result.{form}", result, {"form": form}, name=f"search-{form}") for form in FORMATS),
+    *download_paths("directory/result", result, "search"),
 ]

@@ -5,7 +5,7 @@ from django.urls import path
 from django.utils.translation import gettext_noop
 
 from console.page_context import PageContext, console_page
-from console.shared.downloads import FORMATS, download
+from console.shared.downloads import download, download_paths
 from console.shared.lists import USUAL, given_in, render_list
 
 TYPES = {
@@ -44,8 +44,5 @@ def _query_of(page: PageContext) -> dict[str, str]:
 
 urls = [
     path("service-accounts/", service_accounts, name="service-accounts"),
-    *(
-        path(f"service-accounts/result.{form}", result, {"form": form}, name=f"service-accounts-{form}")
-        for form in FORMATS
-    ),
+    *download_paths("service-accounts/result", result, "service-accounts"),
 ]

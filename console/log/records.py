@@ -1,7 +1,6 @@
 """The operations log: found by all of its filters, exported as it was found, record by record, and changes reverted."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -17,12 +16,11 @@ from audit.models import OPEN_OUTCOMES, Outcome, Reversible
 from console.log.chain import chain_state
 from console.log.periods import PRESETS, for_field, with_bounds, with_said_period, with_zone
 from console.page_context import PageContext, console_page, page_address
+from console.shared.downloads import download, download_paths
 from console.shared.durations import seconds_since
 from core.errors import GatewayError, NotFound
-from core.operation import find_operation, operations
-from core.streams import StreamFormat
+from core.operation import operations
 from directory.shapes.kinds import Kind
-from gateway.surfaces.streams import stream_response
 
 _LESS_COMMON = (
     *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "callId", "runId"),
@@ -104,14 +102,10 @@ def chain(page: PageContext) -> HttpResponseBase:
 
 
 @console_page(get="operations.search")
-def export(page: PageContext, form: StreamFormat) -> HttpResponseBase:
+def export(page: PageContext, form: str) -> HttpResponseBase:
     """What the filters find, all of it, as a file."""
-    exporting = replace(page, call=replace(page.call, stream_as=form))
-    records = exporting.perform("operations.search", query=with_zone(page.query))
-    response = stream_response(find_operation("operations.search"), page.request, records)
-    name = f"operations-{timezone.now():%Y-%m-%d}.{'csv' if form is StreamFormat.CSV else 'ndjson'}"
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    called = f"operations-{timezone.now():%Y-%m-%d}"
+    return download(page, "operations.search", form, called=called, query=with_zone(page.query))
 
 
 @console_page(get="operations.read")
@@ -148,13 +142,10 @@ def _may_revert(page: PageContext, record: Mapping[str, Any]) -> bool:
 def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
     """The inverse change: what it would do, and doing it."""
     about = _about(page, record_id)
-    if page.request.method != "POST":
-        try:
-            preview = page.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
-        except GatewayError as refusal:
-            return page.render("log/log_revert.html", {**about, "problem": refusal})
-        return page.render("log/log_revert.html", {**about, "preview": preview})
     try:
+        if page.request.method != "POST":
+            about["preview"] = page.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
+            return page.render("log/log_revert.html", about)
         page.answer("operations.revert", id=record_id, reason=page.form.get("reason"))
     except GatewayError as refusal:
         return page.render("log/log_revert.html", {**about, "problem": refusal})
@@ -168,8 +159,7 @@ urls = [
     path("log/evidence", evidence, name="log-evidence"),
     path("log/verify", verify, name="log-verify"),
     path("log/chain", chain, name="log-chain"),
-    path("log/export.ndjson", export, {"form": StreamFormat.NDJSON}, name="log-ndjson"),
-    path("log/export.csv", export, {"form": StreamFormat.CSV}, name="log-csv"),
+    *download_paths("log/export", export, "log"),
     path("log/<uuid:record_id>", record, name="log-record"),
     path("log/<uuid:record_id>/revert", revert, name="log-revert"),
 ]

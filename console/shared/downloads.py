@@ -1,10 +1,11 @@
 """Whole lists to take away, as CSV or NDJSON, written as they come by the writers of the other surfaces' streams."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from django.http import HttpResponseBase
+from django.urls import URLPattern, path
 from django.utils.http import content_disposition_header
 
 from console.page_context import PageContext
@@ -30,3 +31,8 @@ def download(
     response = stream_response(find_operation(operation), page.request, stream)
     response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=f"{called}.{form}")
     return response
+
+
+def download_paths(route: str, view: Callable[..., HttpResponseBase], name: str) -> list[URLPattern]:
+    """The addresses of a list's files, which end as the files do; the view takes the ending as `form`."""
+    return [path(f"{route}.{form}", view, {"form": form}, name=f"{name}-{form}") for form in FORMATS]

@@ -45,9 +45,19 @@ def find_fault(page: PageContext, operation: str, query: Mapping[str, str]) -> G
 
 
 def render_list(
-    page: PageContext, template: str, part: str, context: Mapping[str, Any], *, operation: str, query: Mapping[str, str]
+    page: PageContext,
+    template: str,
+    part: str,
+    context: Mapping[str, Any],
+    *,
+    operation: str,
+    query: Mapping[str, str],
+    tried: str | None = None,
 ) -> HttpResponseBase:
-    """The page of a list, or for htmx the part of it with its objects. Both are templates."""
+    """The page of a list, or for htmx the part of it with its objects. Both are templates.
+
+    The operation finds the objects, and `tried`, by default the same one, what is wrong with the parameters.
+    """
     shown = {
         **context,
         "page_sizes": PAGE_SIZES,
@@ -58,5 +68,4 @@ def render_list(
     if wants_objects(page):
         found = page.perform(operation, query=query)
         return page.render(part if page.is_partial else template, {**shown, "found": found})
-    problem = find_fault(page, operation, query)
-    return page.render(template, {**shown, "problem": problem})
+    return page.render(template, {**shown, "problem": find_fault(page, tried or operation, query)})

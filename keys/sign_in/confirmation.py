@@ -13,7 +13,7 @@ from keys.models import Person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused
 
-_TOLD = {
+WRONG_CODES = {
     Reason.CODE_MISSING: message("Type the code that your authenticator shows."),
     Reason.CODE_WRONG: message("This code is wrong, or was used already. Wait for the next one and try again."),
     Reason.CODES_TOO_OFTEN: message("There were too many wrong codes. Try again in a quarter of an hour."),
@@ -60,5 +60,5 @@ def require_confirmation(call: Call, code: str | None) -> None:
     try:
         second_factor.require_code(call, person, code)
     except SignInRefused as refusal:
-        detail = _TOLD[refusal.reason]
+        detail = WRONG_CODES[refusal.reason]
         raise NotConfirmed.naming(detail, pointer="#/code") from None

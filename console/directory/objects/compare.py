@@ -1,6 +1,6 @@
 """Two objects side by side, and their groups: give one the groups of the other, or take several groups away at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -62,43 +62,8 @@ def _look(page: PageContext, record: Record) -> Sequence[Record]:
 
 
 @console_page("POST", post="groups.change-members")
-def take_groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Become a member of the chosen groups (`group`), after a look at each."""
-    return _change_groups(
-        page,
-        object_id,
-        "add",
-        title=lambda count: ngettext("Add {name} to {count} group?", "Add {name} to {count} groups?", count),
-        confirm=(_("Add to the group"), _("Add to {} groups")),
-        did=_("joined"),
-        says=_("Add {name}"),
-    )
-
-
-@console_page("POST", post="groups.change-members")
-def leave(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Leave the chosen groups (`group`), after a look at each."""
-    return _change_groups(
-        page,
-        object_id,
-        "remove",
-        title=lambda count: ngettext("Remove {name} from {count} group?", "Remove {name} from {count} groups?", count),
-        confirm=(_("Leave the group"), _("Leave {} groups")),
-        did=_("left"),
-        says=_("Remove {name}"),
-    )
-
-
-def _change_groups(
-    page: PageContext,
-    object_id: UUID,
-    member: str,
-    *,
-    title: Callable[[int], str],
-    confirm: tuple[str, str],
-    did: str,
-    says: str,
-) -> HttpResponse:
+def change_groups(page: PageContext, object_id: UUID, member: str) -> HttpResponse:
+    """Become a member of the chosen groups (`group`), or leave them, after a look at each."""
     require(page, "directory.manage_membership")
     record = find(page, object_id)
     form = page.request.POST
@@ -106,26 +71,32 @@ def _change_groups(
     if not chosen:
         raise InvalidRequest(_("Choose at least one group."))
     groups = find_chosen(page, chosen)
-    name, count = record["name"], len(groups)
+    name, count, is_leaving = record["name"], len(groups), member == "remove"
+    if is_leaving:
+        title = ngettext("Remove {name} from {count} group?", "Remove {name} from {count} groups?", count)
+        one, many, did, says = _("Leave the group"), _("Leave {} groups"), _("left"), _("Remove {name}")
+    else:
+        title = ngettext("Add {name} to {count} group?", "Add {name} to {count} groups?", count)
+        one, many, did, says = _("Add to the group"), _("Add to {} groups"), _("joined"), _("Add {name}")
     return start(
         page,
         Task(
-            title=title(count).format(name=name, count=count),
-            confirm=confirm[0],
-            confirm_many=confirm[1],
+            title=title.format(name=name, count=count),
+            confirm=one,
+            confirm_many=many,
             did=did,
             steps=[
                 step_for("groups.change-members", group, {member: [str(object_id)]}, says=says.format(name=name))
                 for group in groups
             ],
             then=own_path(page.request, form.get("back", "")) or page_address("object-groups", object_id=object_id),
-            is_dangerous=member == "remove",
+            is_dangerous=is_leaving,
         ),
     )
 
 
 urls = [
     path("directory/objects/<uuid:object_id>/compare", compare, name="object-compare"),
-    path("directory/objects/<uuid:object_id>/groups/take", take_groups, name="object-take-groups"),
-    path("directory/objects/<uuid:object_id>/groups/leave", leave, name="object-leave"),
+    path("directory/objects/<uuid:object_id>/groups/take", change_groups, {"member": "add"}, name="object-take-groups"),
+    path("directory/objects/<uuid:object_id>/groups/leave", change_groups, {"member": "remove"}, name="object-leave"),
 ]

@@ -133,18 +133,9 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
 
 
 @console_page(get="objects.search")
-def add_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Look for new members of a group; what was chosen before is kept."""
-    return _look(page, find(page, object_id), "directory/objects/add_members.html", _CAN_BE_MEMBERS, several=True)
-
-
-@console_page(get="objects.search")
-def join(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Look for a group that the object shall become a member of."""
-    return _look(page, find(page, object_id), "directory/objects/join.html", _GROUPS, several=False)
-
-
-def _look(page: PageContext, record: Record, template: str, filter: str, *, several: bool) -> HttpResponse:
+def look(page: PageContext, object_id: UUID, template: str, filter: str, several: bool) -> HttpResponse:
+    """Look for new members of a group, where what was chosen before is kept, or for a group to become a member of."""
+    record = find(page, object_id)
     require(page, "directory.manage_membership")
     chosen = [guid for text in page.request.GET.getlist("add") if (guid := parse_guid(text))] if several else []
     found: Sequence[Record] = ()
@@ -169,7 +160,17 @@ def _look(page: PageContext, record: Record, template: str, filter: str, *, seve
 urls = [
     path("directory/objects/<uuid:object_id>/members", members, name="object-members"),
     path("directory/objects/<uuid:object_id>/members/change", change_members, name="object-change-members"),
-    path("directory/objects/<uuid:object_id>/members/add", add_members, name="object-add-members"),
+    path(
+        "directory/objects/<uuid:object_id>/members/add",
+        look,
+        {"template": "directory/objects/add_members.html", "filter": _CAN_BE_MEMBERS, "several": True},
+        name="object-add-members",
+    ),
     path("directory/objects/<uuid:object_id>/groups", groups, name="object-groups"),
-    path("directory/objects/<uuid:object_id>/groups/join", join, name="object-join"),
+    path(
+        "directory/objects/<uuid:object_id>/groups/join",
+        look,
+        {"template": "directory/objects/join.html", "filter": _GROUPS, "several": False},
+        name="object-join",
+    ),
 ]

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.urls import path, reverse
+from django.utils import dates
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -34,15 +35,7 @@ _REASONS: Final = {
 }
 """What an obstacle says, as a part of a sentence."""
 _WEEK: Final = (*WEEKDAYS[1:], WEEKDAYS[0])
-_DAYS: Final = {
-    "monday": gettext_noop("Monday"),
-    "tuesday": gettext_noop("Tuesday"),
-    "wednesday": gettext_noop("Wednesday"),
-    "thursday": gettext_noop("Thursday"),
-    "friday": gettext_noop("Friday"),
-    "saturday": gettext_noop("Saturday"),
-    "sunday": gettext_noop("Sunday"),
-}
+_DAYS: Final[dict[str, str]] = dict(zip(_WEEK, dates.WEEKDAYS.values(), strict=True))
 
 
 @console_page(get="users.read-sign-in-report")
@@ -127,7 +120,7 @@ def hours_in_words(allowed: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _days(run: Sequence[str]) -> str:
-    first, last = _(_DAYS[run[0]]), _(_DAYS[run[-1]])
+    first, last = str(_DAYS[run[0]]), str(_DAYS[run[-1]])
     match len(run):
         case 1:
             return first

@@ -186,10 +186,9 @@ def _step(action: Action, record: Record, given: Mapping[str, Any]) -> Step | No
             return step_for("objects.move", record, {"parent": parent}, says=f"→ {common_name(parent)}")
         case "set":
             name, values = _required(given, "attribute"), given["values"]
-            says = f"{label_of(name)} → {', '.join(values) or _('no value')}"
-            return step_for(
-                "objects.update", record, {"replace": {name: values}} if values else {"clear": [name]}, says=says
-            )
+            shown = ", ".join(values) or _("no value")
+            document = {"replace": {name: values}} if values else {"clear": [name]}
+            return step_for("objects.update", record, document, says=f"{label_of(name)} → {shown}")
     if record["kind"] not in _RESOURCES:
         return None
     return step_for(f"{_RESOURCES[record['kind']]}.{action.name}", record, {}, says=_(action.says))

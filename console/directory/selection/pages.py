@@ -15,7 +15,6 @@ from console.directory.selection.recipes import RECIPES, Choice, offered_blocks,
 from console.directory.selection.tasks import Step, Task, advance, begin, find, keep, preview
 from console.page_context import PageContext, console_page, page_address
 from console.shared.downloads import download
-from console.shared.safe_redirect import own_path
 from core.errors import Forbidden, GatewayError, InvalidRequest, NotFound
 from keys.authentication import check_reason
 
@@ -33,8 +32,7 @@ def selection(page: PageContext) -> HttpResponseBase:
     action = ACTIONS.get(form.get("action", ""))
     if action is None or action not in actions_for(page):
         raise Forbidden
-    back = own_path(page.request, form.get("from", ""))
-    then = back or page_address("tree")
+    then = page.way_back("tree")
     if action.name == "export":
         return _export(page, ids)
     if action.name in RECIPES or action.name == "template":
@@ -64,7 +62,7 @@ def selection(page: PageContext) -> HttpResponseBase:
 @console_page(get="objects.search")
 def recipes(page: PageContext) -> HttpResponseBase:
     """Which of them it is: somebody joins, moves or leaves."""
-    back = own_path(page.request, page.query.get("from", "")) or page_address("tree")
+    back = page.way_back("tree")
     records = find_chosen(page, page.request.GET.getlist("chosen"))
     context = {
         "recipes": [each for each in RECIPES.values() if offered_blocks(page, each)],
@@ -81,8 +79,7 @@ def recipe(page: PageContext, name: str) -> HttpResponseBase:
     found = RECIPES.get(name)
     if found is None:
         raise NotFound
-    form = page.request.POST if page.request.method == "POST" else page.request.GET
-    back = own_path(page.request, form.get("from", "")) or page_address("tree")
+    form, back = page.sent, page.way_back("tree")
     records = find_chosen(page, form.getlist("chosen"))
     context = {"recipe": found, "records": records, "blocks": offered_blocks(page, found), "back": back}
     if page.request.method != "POST":

@@ -15,8 +15,7 @@ from console.directory.selection.actions import find_chosen
 from console.directory.selection.from_template import Newcomer, Use, people_chosen, plan_use
 from console.directory.selection.pages import start
 from console.directory.selection.tasks import Task, find, keep
-from console.page_context import PageContext, console_page, page_address
-from console.shared.safe_redirect import own_path
+from console.page_context import PageContext, console_page
 from core.errors import FieldError, Forbidden, GatewayError, NotFound
 
 
@@ -24,8 +23,7 @@ from core.errors import FieldError, Forbidden, GatewayError, NotFound
 def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
     """Fill in what differs: for the people who were chosen (`chosen`), for one who is named, or for somebody new."""
     template = page.perform("change-templates.read", id=template_id)
-    form = page.request.POST if page.request.method == "POST" else page.request.GET
-    back = own_path(page.request, form.get("from", "")) or page_address("change-templates")
+    form, back = page.sent, page.way_back("change-templates")
     ids = form.getlist("chosen")
     if page.request.method != "POST":
         return _form(page, Use(template=template, newcomer=_newcomer(page, template, ids)), ids, back)
