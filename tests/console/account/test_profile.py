@@ -111,7 +111,7 @@ def test_the_second_factor_needs_its_code(ada: Console) -> None:
     assert "worthless now." not in again
     assert ada.submit(f"{place}/set-up").status == 409
     for change in ("replace", "remove"):
-        assert error_of(ada.submit(f"{place}/{change}", code="")) == "Type the code."
+        assert error_of(ada.submit(f"{place}/{change}", code="")) == "Type the code that your authenticator shows."
     assert second_factor.is_on(ada.person)
     assert ada.submit(f"{place}/remove", code=code_of(secret.secret, steps=1)).status == 302
     assert not second_factor.is_on(ada.person)
