@@ -38,6 +38,7 @@ return table.concat(answer, ' ')
 
 PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
 """Without counters these are refused: passwords must not be guessed while Redis is away."""
+PASSWORDS_WAIT = message("Password operations wait until the rate limits can be counted.")
 
 
 class CountersUnavailable(Exception):
@@ -89,34 +90,27 @@ class RequestLimits:
 current_limits: ContextVar[RequestLimits | None] = ContextVar("current_limits", default=None)
 
 
-class _Counters:
-    """The counters of this process."""
-
-    def __init__(self, url: str) -> None:
-        self._redis = QuickRedis(url, without="rate limits not counted")
-
-    def add(self, keys: Sequence[str], windows: Sequence[int], amount: int = 1) -> list[int]:
-        given = [*(str(seconds * 1000) for seconds in windows), str(amount)]
-        try:
-            answer: bytes = self._redis.run(_COUNT, keys, given)
-        except RedisAway as error:
-            raise CountersUnavailable from error
-        return [int(number) for number in answer.split()]
-
-
 @lru_cache(maxsize=1)
-def _counters(url: str) -> _Counters:
-    return _Counters(url)
+def _redis(url: str) -> QuickRedis:
+    return QuickRedis(url, without="rate limits not counted")
+
+
+def _add(url: str, keys: Sequence[str], windows: Sequence[int], amount: int = 1) -> list[int]:
+    """Add to counters: of each, what it counts now, and after how many milliseconds it ends."""
+    try:
+        answer: bytes = _redis(url).run(_COUNT, keys, [*(str(seconds * 1000) for seconds in windows), str(amount)])
+    except RedisAway as error:
+        raise CountersUnavailable from error
+    return [int(number) for number in answer.split()]
 
 
 def count(counted: Sequence[tuple[Policy, str]], *, amount: int = 1) -> list[Usage]:
     """Count one request, or an amount, against each policy for its subject, at once. Raises CountersUnavailable."""
-    answer = _counters(settings.REDIS_URL).add(
-        [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted], amount
-    )
+    keys, windows = [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted]
+    numbers = _add(settings.REDIS_URL, keys, windows, amount)
     return [
         Usage(policy, number, max(1, -(-rest // 1000)))
-        for (policy, _), number, rest in zip(counted, answer[::2], answer[1::2], strict=True)
+        for (policy, _), number, rest in zip(counted, numbers[::2], numbers[1::2], strict=True)
     ]
 
 
@@ -134,23 +128,11 @@ def count_category(category: RateCategory, address: str) -> None:
     A limit of the request's path has taken the category's place already. Raises RateLimited, or ServiceUnavailable
     for passwords while they cannot be counted. A password change is counted by its operation.
     """
-    configuration = settings.CONFIGURATION.RateLimiting
     limits = current_limits.get()
     is_elsewhere = category in (RateCategory.GLOBAL, RateCategory.PASSWORD_CHANGE)
-    if not configuration.Enabled or is_elsewhere or (limits and limits.override):
-        return
-    try:
-        (usage,) = count([(Policy.of(category, getattr(configuration, category)), address_subject(address))])
-    except CountersUnavailable:
-        if category in PASSWORD_CATEGORIES:
-            raise ServiceUnavailable(
-                message("Password operations wait until the rate limits can be counted.")
-            ) from None
-        return
-    if limits:
-        limits.usages.append(usage)
-    if usage.is_exceeded:
-        raise RateLimited(retry_after=usage.rest)
+    if not is_elsewhere and not (limits and limits.override):
+        policy = Policy.of(category, getattr(settings.CONFIGURATION.RateLimiting, category))
+        _count_besides(policy, address_subject(address), is_needed=category in PASSWORD_CATEGORIES)
 
 
 def count_password_change(guid: UUID) -> None:
@@ -159,17 +141,23 @@ def count_password_change(guid: UUID) -> None:
     A limit of the request's path takes the category's place. Raises RateLimited, or ServiceUnavailable when it cannot
     be counted: guessing current passwords must not become free by stopping Redis.
     """
-    configuration = settings.CONFIGURATION.RateLimiting
-    if not configuration.Enabled:
-        return
     limits = current_limits.get()
     policy = limits.override if limits else None
-    policy = policy or Policy.of(RateCategory.PASSWORD_CHANGE, configuration.PasswordChange)
+    policy = policy or Policy.of(RateCategory.PASSWORD_CHANGE, settings.CONFIGURATION.RateLimiting.PasswordChange)
+    _count_besides(policy, str(guid), is_needed=True)
+
+
+def _count_besides(policy: Policy, subject: str, *, is_needed: bool) -> None:
+    """Count the request being served against one more limit."""
+    if not settings.CONFIGURATION.RateLimiting.Enabled:
+        return
     try:
-        (usage,) = count([(policy, str(guid))])
+        (usage,) = count([(policy, subject)])
     except CountersUnavailable:
-        raise ServiceUnavailable(message("Password operations wait until the rate limits can be counted.")) from None
-    if limits:
+        if is_needed:
+            raise ServiceUnavailable(PASSWORDS_WAIT) from None
+        return
+    if limits := current_limits.get():
         limits.usages.append(usage)
     if usage.is_exceeded:
         raise RateLimited(retry_after=usage.rest)

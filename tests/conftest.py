@@ -181,9 +181,9 @@ def configure(settings: Any) -> Configure:
 def patient_counters(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Redis is waited for, also where the test before did without it: otherwise a request might go uncounted."""
     monkeypatch.setattr(quick_client, "TIMEOUT", 60.0)
-    rate_limits._counters.cache_clear()
+    rate_limits._redis.cache_clear()
     yield
-    rate_limits._counters.cache_clear()
+    rate_limits._redis.cache_clear()
 
 
 @pytest.fixture

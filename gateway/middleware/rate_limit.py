@@ -14,6 +14,7 @@ from core.errors import RateLimited, ServiceUnavailable
 from core.operation import RateCategory
 from core.rate_limits import (
     PASSWORD_CATEGORIES,
+    PASSWORDS_WAIT,
     CountersUnavailable,
     Policy,
     RequestLimits,
@@ -22,7 +23,6 @@ from core.rate_limits import (
     count,
     current_limits,
 )
-from core.text.messages import message
 from gateway.middleware.rate_limit_page import is_page, page_that_waits
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
@@ -89,8 +89,7 @@ class RateLimitMiddleware:
             limits.usages = count(counted)
         except CountersUnavailable:
             if category in PASSWORD_CATEGORIES:
-                refusal = ServiceUnavailable(message("Password operations wait until the rate limits can be counted."))
-                return error_response(request, refusal)
+                return error_response(request, ServiceUnavailable(PASSWORDS_WAIT))
             return self.get_response(request)
         exceeded = [usage for usage in limits.usages if usage.is_exceeded]
         if exceeded:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from itertools import chain
 from typing import IO, Any
 from urllib.parse import unquote_plus
 
@@ -93,7 +94,7 @@ def parse_json(body: bytes) -> Any:
     except ValueError as error:
         raise MalformedRequest(str(error)) from None
     # NUL and surrogates can only come in as \u escapes: without one there is nothing to look for in the strings.
-    _walk(document, _refuse_text if re.search(rb"\\u(?:0000|[dD][89a-fA-F])", body) else None)
+    _check(document, 1, has_escapes=re.search(rb"\\u(?:0000|[dD][89a-fA-F])", body) is not None)
     return document
 
 
@@ -123,34 +124,18 @@ def _short(text: str) -> int:
     return int(text)
 
 
-def _refuse_text(text: str) -> None:
-    if "\0" in text:
-        raise MalformedRequest("A string contains NUL.")
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise MalformedRequest("A string contains a lone surrogate.")
-
-
-def _walk(document: Any, check_text: Callable[[str], None] | None) -> None:
-    """Visit containers (and strings when they are to be checked) without recursion; the top level counts as 1."""
-    level, containers = 1, [document]
-    while containers:
-        below: list[Any] = []
-        for item in containers:
-            if isinstance(item, dict):
-                if level > MAX_NESTING:
-                    raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.")
-                below.extend(item.values())
-                if check_text:
-                    for name in item:
-                        check_text(name)
-            elif isinstance(item, list):
-                if level > MAX_NESTING:
-                    raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.")
-                below.extend(item)
-            elif check_text and isinstance(item, str):
-                check_text(item)
-        containers = below
-        level += 1
+def _check(value: Any, level: int, *, has_escapes: bool) -> None:
+    """Refuse what is nested too deep; the top level counts as 1. With escapes, look into the strings, too."""
+    if isinstance(value, dict | list):
+        if level > MAX_NESTING:
+            raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.")
+        for inner in chain(value, value.values()) if isinstance(value, dict) else value:
+            _check(inner, level + 1, has_escapes=has_escapes)
+    elif has_escapes and isinstance(value, str):
+        if "\0" in value:
+            raise MalformedRequest("A string contains NUL.")
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise MalformedRequest("A string contains a lone surrogate.")
 
 
 def read_versions(header: str | None, *, strong: bool = False) -> frozenset[str] | None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import count
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -17,6 +17,8 @@ FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/"
 """A session cookie is no credential below these: there it is not even looked at."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_ANY = str(UUID(int=0))
+"""Stands for any identifier."""
 
 
 def is_for_programs(path: str) -> bool:
@@ -57,18 +59,12 @@ def metric_label(request: HttpRequest) -> str:
 
 def find_route(path: str) -> Route | None:
     """No route tells one identifier from another, so all of them share an entry of the cache."""
-    identifiers = _GUID.findall(path)
-    if not identifiers:
-        return _resolve(path, settings.ROOT_URLCONF)
-    places = count()
-    route = _resolve(_GUID.sub(lambda _: f"00000000-0000-0000-0000-{next(places):012}", path), settings.ROOT_URLCONF)
+    parts = path.split("/")
+    identifiers = iter([part for part in parts if _GUID.fullmatch(part)])
+    route = _resolve("/".join(_ANY if _GUID.fullmatch(part) else part for part in parts), settings.ROOT_URLCONF)
     if route is None or not route.arguments:
         return route
-
-    def given(value: str) -> str:
-        return _GUID.sub(lambda place: identifiers[int(place[0][-12:])], value)
-
-    arguments = {name: given(value) for name, value in route.arguments.items()}
+    arguments = {name: next(identifiers) if value == _ANY else value for name, value in route.arguments.items()}
     return replace(route, arguments=arguments)
 
 

@@ -65,7 +65,7 @@ def test_every_client_gives_it(
     heartbeats.give_sign("celery@here")
     assert [worker.name for worker in heartbeats.find_workers()] == ["celery@here"]
     heartbeats.take_sign_back("celery@here")
-    assert rate_limits._counters(url).add([f"key {number}"], [60])[0] == 1
+    assert rate_limits._add(url, [f"key {number}"], [60])[0] == 1
     RedisCache(url, {}).set("a", "b")
     assert RedisCache(url, {}).get("a") == "b"
     with Connection(broker_from(url)) as broker:
@@ -90,7 +90,7 @@ def test_a_wrong_one_is_told_without_being_shown(
     told = broker.detail
     for attempt in (
         lambda: heartbeats.give_sign("x"),
-        lambda: rate_limits._counters(url).add(["key"], [60]),
+        lambda: rate_limits._add(url, ["key"], [60]),
         Connection(broker_from(url)).connect,
     ):
         with pytest.raises((RedisError, OperationalError, rate_limits.CountersUnavailable)) as refusal:

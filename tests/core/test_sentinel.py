@@ -146,17 +146,16 @@ def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(t
             assert channel.client.ping()
             assert channel.client.connection_pool.master_address == ("127.0.0.1", servers.primary)
 
-        counters = rate_limits._counters(url)
         hanging = servers.primary
         servers.servers[hanging].pause()
         with pytest.raises(rate_limits.CountersUnavailable):
-            counters.add(["late"], [60])
+            rate_limits._add(url, ["late"], [60])
         servers.servers[hanging].resume()
         answers: list[list[int]] = []
 
         def is_counted() -> bool:
             with suppress(rate_limits.CountersUnavailable):  # it is left alone for a moment after it failed
-                answers.append(counters.add(["one", "two"], [60, 60]))
+                answers.append(rate_limits._add(url, ["one", "two"], [60, 60]))
             return bool(answers)
 
         wait_until(is_counted)
@@ -169,7 +168,7 @@ def count_anew(url: str) -> int:
 
     def is_counted() -> bool:
         with suppress(rate_limits.CountersUnavailable):
-            counts.extend(rate_limits._counters(url).add([random_name("key")], [60])[:1])
+            counts.extend(rate_limits._add(url, [random_name("key")], [60])[:1])
         return bool(counts)
 
     wait_until(is_counted)

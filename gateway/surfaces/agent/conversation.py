@@ -1,8 +1,8 @@
 """What one request of an agent may use and gets: the tools that its permissions are for, and their calls."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpRequest
 
@@ -83,13 +83,11 @@ def _annotations(tool: Tool) -> dict[str, Any]:
 
 
 def _carry_out(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    nobody = UUID(int=0)
-    for make in plan.includes.values():  # before anything is read
-        step = make(nobody)
-        pipeline.require_admission(step.operation, step.call)
-    answer = pipeline.run(plan.step.operation, plan.step.call, plan.step.inputs)
+    for operation, _ in plan.includes.values():  # before anything is read
+        pipeline.require_admission(operation, plan.call)
+    answer = pipeline.run(plan.operation, plan.call, plan.inputs)
     included: dict[str, Any] = {}
-    for name, make in plan.includes.items():
-        step = make(UUID(answer.body["id"]))
-        included[name] = pipeline.run(step.operation, step.call, step.inputs).body
+    for name, (operation, query) in plan.includes.items():
+        inputs = pipeline.Inputs(arguments={"id": answer.body["id"]}, query=partial(dict, query), document=dict)
+        included[name] = pipeline.run(operation, plan.call, inputs).body
     return results.done(plan, answer, included, arguments)

@@ -6,8 +6,8 @@ reads them, after the permission is known.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 from core.call import Call
 from core.errors import GatewayError, InvalidRequest, UnknownMember
@@ -40,34 +40,27 @@ _ACCOUNT_KINDS: Final = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"se
 _CLASSES: Final = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One call of one operation."""
-
-    operation: Operation
-    call: Call
-    inputs: pipeline.Inputs
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a call of a tool asks for. `way` is the one of using `tool`, which is not `preview_change` itself.
 
-    `includes` are what is to come with the answer, by name; each is made for the object that was read. `chosen` tells
-    whether the caller said which attributes to show.
+    `includes` are the operations with their queries, by name, whose answers about the object that was read are to come
+    with the answer. `chosen` tells whether the caller said which attributes to show.
     """
 
     tool: Tool
     way: Way
-    step: Step
-    includes: Mapping[str, Callable[[UUID], Step]]
+    operation: Operation
+    call: Call
+    inputs: pipeline.Inputs
+    includes: Mapping[str, tuple[Operation, dict[str, str]]]
     chosen: bool
     is_preview: bool = False
 
     @property
     def operations(self) -> list[Operation]:
         """All operations it needs."""
-        return [self.step.operation, *(find_operation(self.tool.serves[self.way[0], name]) for name in self.includes)]
+        return [self.operation, *(operation for operation, _ in self.includes.values())]
 
 
 class Arguments:
@@ -93,38 +86,41 @@ class Arguments:
         return value
 
     def text(self, name: str) -> str | None:
-        value = self.take(name)
-        if value is None or (isinstance(value, str) and value):
-            return value
-        self.refuse(name, "must be a text")
-        return None
+        return self._checked(name, lambda value: isinstance(value, str) and value != "", "must be a text")
 
     def flag(self, name: str) -> bool:
-        value = self.take(name)
-        if not isinstance(value, bool | None):
-            self.refuse(name, "must be true or false")
-        return value is True
+        return self._checked(name, lambda value: isinstance(value, bool), "must be true or false") is True
 
     def words(self, name: str) -> list[str]:
         """A list of texts, or one of them alone."""
+        values = self._checked(
+            name, lambda value: isinstance(value, str) or _is_texts(value), "must be a list of texts"
+        )
+        return [values] if isinstance(values, str) else values or []
+
+    def _checked(self, name: str, is_right: Callable[[Any], bool], detail: str) -> Any:
+        """An argument that is right; None when it is not given, or refused."""
         value = self.take(name)
-        values = [value] if isinstance(value, str) else value or []
-        if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
-            self.refuse(name, "must be a list of texts")
-            return []
-        return values
+        if value is None or is_right(value):
+            return value
+        self.refuse(name, detail)
+        return None
 
     def parameter(self, name: str) -> str | None:
         """An argument as the text that a query has for it."""
         value = self.take(name)
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if _is_texts(value):
             return ",".join(value)
         if value is None or isinstance(value, str | int):
             return None if value is None else str(value)
         self.refuse(name, "must be a text, a number, true or false, or a list of texts")
         return None
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def bad_argument(name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> GatewayError:
@@ -148,59 +144,54 @@ def plan_call(tool: Tool, given: Mapping[str, Any], call: Call) -> Plan:
 
 
 def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False) -> Plan:
-    way, query = _ways[tool.name](tool, arguments)
-    operation = find_operation(tool.serves[way])
+    kinds = _kinds_of(tool)
+    kind = arguments.word("kind", kinds) if len(kinds) > 1 else kinds[0]
+    deed, query = _choices.get(tool.name, _the_only_deed)(tool, kind, arguments)
+    operation = find_operation(tool.serves[kind, deed])
     chosen = "attributes" in arguments.rest
     object_id = _read_id(arguments) if "{id}" in operation.path else None
-    includes = _read_includes(tool, way, arguments, call)
+    includes = _read_includes(tool, kind, arguments)
     call = _with_reason(tool, arguments, call, is_needed=tool.changes_directory and not dry_run)
     if "ifMatch" in tool.takes and (version := arguments.text("ifMatch")) is not None:
         call = replace(call, if_match=frozenset({version.strip('"')}))
     if dry_run:
         query["dryRun"] = "true"
+    inputs = _inputs(tool, operation, arguments, object_id=object_id, query=query)
     return Plan(
         tool=tool,
-        way=way,
-        step=_make_step(tool, operation, call, arguments, object_id=object_id, fixed=query),
+        way=(kind, deed),
+        operation=operation,
+        call=call,
+        inputs=inputs,
         includes=includes,
         chosen=chosen,
     )
 
 
-def _make_step(
-    tool: Tool,
-    operation: Operation,
-    call: Call,
-    arguments: Arguments,
-    *,
-    object_id: str | None,
-    fixed: Mapping[str, str],
-) -> Step:
-    """The call of an operation with what is left of the arguments: its query's by their names, its body the rest."""
-    query = dict(fixed)
+def _inputs(
+    tool: Tool, operation: Operation, arguments: Arguments, *, object_id: str | None, query: dict[str, str]
+) -> pipeline.Inputs:
+    """What is left of the arguments as an operation's input: its query's by their names, its body the rest."""
     if operation.query is not None:
         members = (str(field.alias) for field in operation.query.model_fields.values())
         for member in (member for member in members if member not in tool.hidden):
             value = arguments.parameter(tool.renamed.get(member, member))
             if value is not None:
                 query[member] = value
-    document = arguments.rest if operation.body is not None else None
     if operation.body is None:
         for name in arguments.rest:
             arguments.refuse(name, "is not known here", UnknownMember)
-    problem = arguments.problem
 
     def read(value: Any) -> Any:
-        if problem is not None:
-            raise problem
+        if arguments.problem is not None:
+            raise arguments.problem
         return value
 
-    inputs = pipeline.Inputs(
+    return pipeline.Inputs(
         arguments={} if object_id is None else {"id": object_id},
-        query=lambda: read(query),
-        document=lambda: read(document),
+        query=partial(read, query),
+        document=partial(read, arguments.rest),
     )
-    return Step(operation, call, inputs)
 
 
 def _read_id(arguments: Arguments) -> str | None:
@@ -211,28 +202,19 @@ def _read_id(arguments: Arguments) -> str | None:
     return None
 
 
-def _read_includes(tool: Tool, way: Way, arguments: Arguments, call: Call) -> dict[str, Callable[[UUID], Step]]:
-    if not tool.includes:
-        return {}
-    kind = way[0]
-    made: dict[str, Callable[[UUID], Step]] = {}
-    for name in arguments.words("include"):
-        if (kind, name) not in tool.serves or name not in tool.includes:
-            known = [deed for of, deed in tool.serves if of == kind and deed in tool.includes]
-            arguments.refuse(
-                "include", f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}"
-            )
+def _read_includes(tool: Tool, kind: str, arguments: Arguments) -> dict[str, tuple[Operation, dict[str, str]]]:
+    found: dict[str, tuple[Operation, dict[str, str]]] = {}
+    known = [deed for of, deed in tool.serves if of == kind and deed in tool.includes]
+    for name in arguments.words("include") if tool.includes else ():
+        if name not in known:
+            detail = f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}"
+            arguments.refuse("include", detail)
             continue
-        made[name] = _included(tool, find_operation(tool.serves[kind, name]), call)
-    return made
-
-
-def _included(tool: Tool, operation: Operation, call: Call) -> Callable[[UUID], Step]:
-    names = operation.query.model_fields if operation.query is not None else {}
-    query = {"pageSize": LIMIT} if "page_size" in names else {}
-    if "attributes" in names:
-        query["attributes"] = FEW_ATTRIBUTES
-    return lambda id: _make_step(tool, operation, call, Arguments({}), object_id=str(id), fixed=query)
+        operation = find_operation(tool.serves[kind, name])
+        names = operation.query.model_fields if operation.query is not None else {}
+        query = {"page_size": ("pageSize", LIMIT), "attributes": ("attributes", FEW_ATTRIBUTES)}
+        found[name] = operation, dict(parameter for member, parameter in query.items() if member in names)
+    return found
 
 
 def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: bool) -> Call:
@@ -254,74 +236,59 @@ def _kinds_of(tool: Tool, *deeds: str) -> list[str]:
     return list(dict.fromkeys(kind for kind, deed in tool.serves if not deeds or deed in deeds))
 
 
-def _to_search(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-    kind = arguments.word("kind", _kinds_of(tool))
+_Choice = tuple[str, dict[str, str]]
+"""What is done to a kind of objects, and what its operation is asked for besides what it is given."""
+
+
+def _search(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
     query = {"pageSize": LIMIT, "attributes": FEW_ATTRIBUTES}
     if "state" not in arguments.rest:
-        return (kind, "search"), query
+        return "search", query
     if (kind, "state") not in tool.serves:
         raise bad_argument("state", f"is for {', '.join(_kinds_of(tool, 'state'))} only")
-    return (kind, "state"), {**query, "kinds": _ACCOUNT_KINDS[kind]}
+    return "state", {**query, "kinds": _ACCOUNT_KINDS[kind]}
 
 
-def _to_read(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-    kind = arguments.word("kind", _kinds_of(tool))
+def _read(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
     name = arguments.rest.get("id")
     if isinstance(name, str) and parse_guid(name) is None and (kind, "read-by-dn") in tool.serves:
         del arguments.rest["id"]
-        return (kind, "read-by-dn"), {"dn": name}
-    return (kind, "read"), {}
+        return "read-by-dn", {"dn": name}
+    return "read", {}
 
 
-def _to_describe(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-    kind = arguments.word("kind", _kinds_of(tool))
+def _describe(_: Tool, kind: str, arguments: Arguments) -> _Choice:
     if arguments.rest.get("attribute") in (EVERYTHING, [EVERYTHING]):
         del arguments.rest["attribute"]
-    return (kind, DESCRIBE), {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
+    return DESCRIBE, {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
 
 
-def _to_change(deed: str) -> Callable[[Tool, Arguments], tuple[Way, dict[str, str]]]:
-    def choose(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-        return (arguments.word("kind", _kinds_of(tool)), deed), {}
-
-    return choose
-
-
-def _to_move_or_rename(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-    kind = arguments.word("kind", _kinds_of(tool))
+def _move_or_rename(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
     if ("parent" in arguments.rest) is ("name" in arguments.rest):
         raise bad_argument("parent", "give either parent or name; to do both, call twice")
-    return (kind, "move" if "parent" in arguments.rest else "rename"), {}
+    return "move" if "parent" in arguments.rest else "rename", {}
 
 
-def _to_change_account(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:
-    kind = arguments.word("kind", _kinds_of(tool))
-    return (kind, arguments.word("action", [deed for of, deed in tool.serves if of == kind])), {}
+def _change_account(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
+    return arguments.word("action", [deed for of, deed in tool.serves if of == kind]), {}
 
 
-def _the_only(way: Way) -> Callable[[Tool, Arguments], tuple[Way, dict[str, str]]]:
-    return lambda tool, arguments: (way, {})  # noqa: ARG005 - as the others
-
-
-def _to_look_at_requests(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]:  # noqa: ARG001 - as the others
+def _look_at_requests(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
     if arguments.flag("cancel"):
-        return ("change-requests", "cancel"), {}
-    if "id" in arguments.rest:
-        return ("change-requests", "read"), {}
-    return ("change-requests", "search"), {"pageSize": FEW}
+        return "cancel", {}
+    return ("read", {}) if "id" in arguments.rest else ("search", {"pageSize": FEW})
 
 
-_ways: Final[Mapping[str, Callable[[Tool, Arguments], tuple[Way, dict[str, str]]]]] = {
-    "search_directory": _to_search,
-    "read_object": _to_read,
-    "describe_schema": _to_describe,
-    "create_object": _to_change("create"),
-    "update_object": _to_change("update"),
-    "move_or_rename_object": _to_move_or_rename,
-    "change_members": _the_only(("groups", "change-members")),
-    "change_account": _to_change_account,
-    "delete_object": _to_change("delete"),
-    "restore_object": _the_only(("deleted-objects", "restore")),
-    OWN_REQUESTS: _to_look_at_requests,
+def _the_only_deed(tool: Tool, _kind: str, _: Arguments) -> _Choice:
+    return next(deed for _, deed in tool.serves), {}
+
+
+_choices: Final[Mapping[str, Callable[[Tool, str, Arguments], _Choice]]] = {
+    "search_directory": _search,
+    "read_object": _read,
+    "describe_schema": _describe,
+    "move_or_rename_object": _move_or_rename,
+    "change_account": _change_account,
+    OWN_REQUESTS: _look_at_requests,
 }
-"""How each tool chooses its way, and what it asks the operation for besides what it is given."""
+"""How a tool that does more than one thing chooses."""
