@@ -1,7 +1,7 @@
 """What browsers are told about every answer: where content may come from, and what is not to be kept."""
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.middleware.security import SecurityMiddleware
 
 from gateway.surfaces.problems import is_machine_path
@@ -28,7 +28,7 @@ class BrowserSecurityMiddleware(SecurityMiddleware):
         if not request.path.startswith(("/health", "/metrics")):  # load balancers and Prometheus ask by address
             request.get_host()
 
-    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response = super().process_response(request, response)
         documentation = settings.DEVELOPMENT and request.path in DOCUMENTATION_PATHS
         policy = DOCUMENTATION_POLICY if documentation else CONTENT_SECURITY_POLICY

@@ -31,7 +31,7 @@ from core.text.json_text import json_of
 from gateway import pipeline
 from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, with_effects
-from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
+from gateway.surfaces.idempotency_heartbeat import LEASE, renewed
 from gateway.surfaces.problems import problem_response
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -74,7 +74,7 @@ def answer_once(
         replayed["Idempotency-Replayed"] = "true"
         return replayed
     try:
-        with renewal.of(kept.pk):
+        with renewed(kept.pk):
             try:
                 response = respond(replace(call, interrupted=_attempts_of(kept)[:-1]))
             except GatewayError as refusal:  # a retry gets the same refusal

@@ -29,10 +29,11 @@ from core.errors import (
 )
 from core.text.json_text import json_of
 from gateway.surfaces.languages import in_language_of
+from gateway.surfaces.routes import FOR_PROGRAMS
 
 logger = structlog.get_logger(__name__)
 
-MACHINE_PATHS = ("/api/", "/rest/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
+MACHINE_PATHS = ("/rest/", *FOR_PROGRAMS)
 """Everything below answers errors as problem details, never as pages."""
 
 

@@ -86,7 +86,8 @@ class Arguments:
         return value
 
     def text(self, name: str) -> str | None:
-        return self._checked(name, lambda value: isinstance(value, str) and value != "", "must be a text")
+        value: str | None = self._checked(name, lambda value: isinstance(value, str) and bool(value), "must be a text")
+        return value
 
     def flag(self, name: str) -> bool:
         return self._checked(name, lambda value: isinstance(value, bool), "must be true or false") is True

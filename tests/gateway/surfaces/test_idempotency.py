@@ -19,11 +19,12 @@ from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading
 from gateway.models import IdempotencyRecord
-from gateway.surfaces import idempotency
-from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
+from gateway.surfaces import idempotency, idempotency_heartbeat
+from gateway.surfaces.idempotency_heartbeat import LEASE
 from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
 from lab.proxy import FaultyProxy
+from lab.waiting import wait_until
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 from tests.support.mishaps import just_before_the_write, killed_at_the_write, settle, unknown_outcome
@@ -65,12 +66,14 @@ def test_what_the_killed_request_did_is_not_done_again(integration: Integration,
     assert OperationRecord.objects.filter(operation="users.update").count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_slow_request_keeps_its_key(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
+    monkeypatch.setattr(idempotency_heartbeat, "RENEWED_EVERY", 0.1)
 
     def grow_old() -> None:
         IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        renewal.renew()
+        wait_until(IdempotencyRecord.objects.filter(lease_until__gt=timezone.now()).exists)
         seen.append(change(integration, ada))
 
     just_before_the_write(monkeypatch, grow_old)
