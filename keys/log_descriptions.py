@@ -12,8 +12,8 @@ from core.call import SupervisionLevel
 from core.shapes import render_timestamp
 from core.text.messages import message
 from keys.models import ApiKey, Person, Role, SecondFactor
-from keys.models.assignable import named
 from keys.models.groups import DirectoryGroup, kept_scopes
+from keys.permission_catalogue import named
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scoping import ScopesAsKept, is_within, kept_of_person
 

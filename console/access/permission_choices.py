@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from console.page_context import PageContext
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import MEANINGS
 from keys.permissions.presets import Preset, find_preset
 
 _ORDER = {name: number for number, name in enumerate(MEANINGS)}

@@ -15,7 +15,7 @@ from core import shown_once
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from keys.models import ApiKey, Link, Person, Role
-from keys.models.assignable import is_grantable, named
+from keys.permission_catalogue import is_grantable, named
 
 
 @admin.register(ApiKey)

@@ -15,8 +15,7 @@ from audit.webhooks.catalogue import events
 from core.configuration import Configuration, RateLimit
 from core.errors import every_error
 from core.operation import operations
-from keys.models.assignable import GRANTABLE
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import GRANTABLE, MEANINGS
 
 DOCS = Path(settings.BASE_DIR) / "docs"
 

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from core.call import SupervisionLevel
 from core.network.allowed_networks import normalise_networks
-from keys.models.assignable import is_grantable
 from keys.models.legible import require_legible
+from keys.permission_catalogue import is_grantable
 
 
 class Role(models.Model):

@@ -28,8 +28,8 @@ from core.errors import ClientIdRequired, Forbidden, GatewayError
 from core.shapes import parse_guid
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.models.assignable import APPS, GRANTABLE
 from keys.people.account_status import AccountStatus, NotChecked, account_status
+from keys.permission_catalogue import APPS, GRANTABLE
 from keys.permissions.scoping import EffectiveAccess, ScopesAsKept, held_within, scopes_of, scopes_of_person
 
 

@@ -17,7 +17,7 @@ from core.text.messages import message
 from directory.lookup.access import client_of, is_within_any
 from directory.shapes.proposal import Proposal
 from keys.models import Person
-from keys.models.assignable import APPS
+from keys.permission_catalogue import APPS
 from keys.permissions.more_privileging_groups import MorePrivilegingGroups, is_superuser
 from keys.permissions.scoping import is_within, scopes_of_people
 

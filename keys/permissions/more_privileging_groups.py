@@ -16,8 +16,8 @@ from core.call import Call, CredentialKind
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
 from directory.lookup.access import client_of, is_within_any
 from keys.models import Person
-from keys.models.assignable import APPS
 from keys.models.groups import DirectoryGroup, GroupScopes
+from keys.permission_catalogue import APPS
 
 _AS_THEMSELVES = (CredentialKind.SESSION, CredentialKind.PLATFORM_TOKEN)
 

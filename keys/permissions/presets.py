@@ -9,8 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
-from keys.models.assignable import GRANTABLE
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import GRANTABLE, MEANINGS
 
 _READING = frozenset({"directory.read_object", "directory.run_savedfilter"})
 _CONNECTING = frozenset(name for name in MEANINGS if name.endswith("_directoryconnection"))

@@ -11,8 +11,8 @@ from uuid import UUID
 from core.call import Scopes
 from directory.lookup.access import bases_inside_all
 from keys.models import Person
-from keys.models.assignable import GRANTABLE
 from keys.models.groups import GroupScopes
+from keys.permission_catalogue import GRANTABLE
 
 ScopesAsKept = list[dict[str, str]]
 """What a role, a person or a group keeps of its scopes; the names in it are only for people."""

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission
 from typing_extensions import TypedDict
 
 from keys.models import ApiKey, Person
-from keys.models.assignable import APPS, GRANTABLE
+from keys.permission_catalogue import APPS, GRANTABLE
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import ScopeNow, look_up
 from keys.permissions.scoping import held_within, kept_of_person, scopes_of

@@ -15,7 +15,7 @@ from core.errors import FieldError, Forbidden, InvalidRequest, invalid_member
 from core.shapes import Id
 from core.text.messages import message
 from keys.models import Person
-from keys.models.assignable import APPS, GRANTABLE, find_permissions
+from keys.permission_catalogue import APPS, GRANTABLE, find_permissions
 from keys.permissions.scopes import ScopeNotFound, ScopeNow, resolve
 
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]

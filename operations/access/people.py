@@ -20,10 +20,10 @@ from core.text.messages import message
 from core.text.names import require_label
 from core.versions import with_version
 from keys.models import Person, SecondFactor
-from keys.models.assignable import APPS
 from keys.models.groups import GroupScopes
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.people.revocation import end_all
+from keys.permission_catalogue import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import look_up
 from keys.sign_in import second_factor

@@ -20,9 +20,9 @@ from core.text.messages import message
 from core.text.names import require_label
 from core.versions import with_version
 from directory.models import DirectoryConnection
-from keys.models.assignable import APPS
 from keys.models.groups import confines_members, keep_scopes, kept_scopes
 from keys.people.directory_groups import find_security_group, keep_directory_groups
+from keys.permission_catalogue import APPS
 from keys.permissions.scopes import look_up
 from operations.access.granting import (
     ScopeRecord,

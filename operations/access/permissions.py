@@ -8,8 +8,7 @@ from typing_extensions import TypedDict
 from core.call import Call, Surface
 from core.operation import SIGNED_IN, operation
 from core.paging import Page, PageQuery, page_of
-from keys.models.assignable import APPS, GRANTABLE, named
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import APPS, GRANTABLE, MEANINGS, named
 
 
 class PermissionRecord(TypedDict):

@@ -9,7 +9,7 @@ from django.test import Client
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from keys.models import Person, Role
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import MEANINGS
 from keys.permissions.presets import PRESETS
 from lab.domain import Domain
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of

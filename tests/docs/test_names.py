@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.operation import operations
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import MEANINGS
 from lab.commands import PROJECT
 from tests.docs.pages import pages, prose, texts
 

@@ -13,7 +13,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from keys.api_keys import lifecycle
 from keys.models import ApiKey, Link, Person, Role
-from keys.models.assignable import GRANTABLE
+from keys.permission_catalogue import GRANTABLE
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.support.cast import (

@@ -45,7 +45,7 @@ def _permissions() -> dict[str, Permission]:
 @cache
 def all_permissions() -> tuple[str, ...]:
     """Every permission that a role may grant."""
-    from keys.models.assignable import is_grantable
+    from keys.permission_catalogue import is_grantable
 
     granted = Permission.objects.filter(is_grantable()).select_related("content_type")
     return tuple(sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted))

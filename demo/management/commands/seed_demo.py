@@ -18,7 +18,7 @@ from audit.model_changes.unattended import call_of_command
 from directory.models import DirectoryConnection
 from keys.credential_values import Prefix, make, parse
 from keys.models import ApiKey, Link, Person, Role
-from keys.models.assignable import GRANTABLE, find_permissions
+from keys.permission_catalogue import GRANTABLE, find_permissions
 
 CONNECTION = ROLE_AND_KEY = "Demonstration"
 # An integration is not given these: to change administrators, to revert others' changes, to decide about its own.

@@ -34,7 +34,7 @@ from directory.security.object_types import object_types
 from directory.security.principals import find_principals
 from directory.security.readable import Readable, Reading, find_readable
 from keys.models import ApiKey, Person
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import MEANINGS
 from operations.directory.rights.holders import find_holders
 
 _WRITTEN_FOR: Final = timedelta(days=90)

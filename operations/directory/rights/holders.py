@@ -9,7 +9,7 @@ from django.utils import timezone
 from active_directory import Client
 from core.call import Scopes
 from keys.models import ApiKey, Person
-from keys.models.assignable import GRANTABLE
+from keys.permission_catalogue import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.scoping import inside_all, scopes_of, scopes_of_people
 

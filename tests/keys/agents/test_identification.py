@@ -191,7 +191,7 @@ def test_two_people_share_a_client_and_nothing_else(connection: DirectoryConnect
 
 
 def test_every_scope_means_permissions_that_roles_know() -> None:
-    from keys.models.assignable import GRANTABLE
+    from keys.permission_catalogue import GRANTABLE
 
     for name, scope in scopes.SCOPES.items():
         assert scope.permissions, name

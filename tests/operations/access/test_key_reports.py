@@ -13,8 +13,7 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.models.assignable import GRANTABLE
-from keys.permissions.meanings import MEANINGS
+from keys.permission_catalogue import GRANTABLE, MEANINGS
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person, permissions

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.models.assignable import GRANTABLE
+from keys.permission_catalogue import GRANTABLE
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send

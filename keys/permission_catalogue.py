@@ -1,13 +1,15 @@
-"""What each permission means to whoever is to give it, in one table: its group, a short title, what it lets somebody
-do, and, for some, why to think twice.
+"""Every permission in one table: its group, a short title, what it lets somebody do, and for some a reason for caution.
 
-The texts are English here, as operations and documents give them; pages translate them. The order is that of the pages
-that list them. Which of them a role may give: `keys.models.assignable`.
+The texts are English, as operations and documents give them; pages translate them, and list them in this order. Which
+of them a caller holds now is the matter of `keys.permissions.effective`.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from django.contrib.auth.models import Permission
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.functions import Concat
 from django.utils.translation import gettext_noop as _
 
 
@@ -255,3 +257,33 @@ MEANINGS: Final[dict[str, Meaning]] = {
     ),
     "audit.change_webhookdelivery": Meaning(_GATEWAY, _("Send webhooks again"), _("Repeat deliveries that failed.")),
 }
+
+GRANTABLE: Final = frozenset(
+    name
+    for name, meaning in MEANINGS.items()
+    if meaning.group not in (_KEYS, _PEOPLE, _GATEWAY) and name != "directory.manage_changetemplate"
+)
+"""What a role may grant. Managing roles, keys, people and connections is a person's work, never an integration's."""
+
+APPS: Final = ("approvals", "audit", "directory", "keys")
+"""The apps whose permissions mean something to the gateway's operations."""
+
+
+def is_grantable() -> Q:
+    """The condition on Django's permissions that leaves those a role may grant."""
+    condition = Q()
+    for app in APPS:
+        codenames = [name.partition(".")[2] for name in GRANTABLE if name.startswith(f"{app}.")]
+        condition |= Q(content_type__app_label=app, codename__in=codenames)
+    return condition
+
+
+def named(permissions: QuerySet[Permission]) -> QuerySet[Any]:
+    """The same permissions with their `app.codename` as `full_name`."""
+    return permissions.annotate(full_name=Concat(F("content_type__app_label"), Value("."), F("codename")))
+
+
+def find_permissions(names: set[str]) -> dict[str, Permission]:
+    """Django's permissions by `app.codename`, of the gateway's apps; unknown names are left out."""
+    known = named(Permission.objects.filter(content_type__app_label__in=APPS).select_related("content_type"))
+    return {permission.full_name: permission for permission in known if permission.full_name in names}
