@@ -4,7 +4,7 @@ What was said at each step is kept in the session, so that going back loses noth
 step; there each thing is made by its own operation, and one that is refused says what was made before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from approvals.review.conflict_of_interest import find_deciders_for
-from console.access.bodies import body_of, form_of
+from console.access.bodies import body_of, form_of, members_of
 from console.access.keys import all_of, directories
 from console.access.permission_choices import by_group, choices, explained, preset_of
 from console.access.roles import NO_ROLE, role_body, typed_role
@@ -41,7 +41,7 @@ Draft = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`members` are those of a key's body that the step is about, and its fields. Pages translate the title."""
+    """`members` are those of a key's body that the step alone is about. Pages translate the title."""
 
     name: str
     title: str
@@ -53,10 +53,17 @@ STEPS = (
     Step("key", _("Key and owner"), ("name", "owner", "expiresAt")),
     Step("directory", _("Directory"), ("directory",)),
     Step("addresses", _("Addresses"), ("allowedAddresses",)),
-    Step("level", _("Supervision"), ("supervisionLevel", "passwordsToRequester")),
+    Step("level", _("Supervision")),  # and what there is to say of a key besides
     Step("check", _("Check and make")),
 )
 _BY_NAME = {step.name: step for step in STEPS}
+
+
+def _members(step: str) -> Collection[str]:
+    """The members of a key's body that a step is about, which are its fields."""
+    if step != "level":
+        return _BY_NAME[step].members
+    return members_of("api-keys.create").keys() - {member for each in STEPS for member in each.members}
 
 
 @console_page()
@@ -116,7 +123,7 @@ def _keep(page: PageContext, draft: Draft) -> None:
 
 
 def _typed(page: PageContext, step: str) -> dict[str, Any]:
-    typed: dict[str, Any] = {name: page.form.get(name, False) for name in _BY_NAME[step].members}
+    typed: dict[str, Any] = {name: page.form.get(name, False) for name in _members(step)}
     if step != "role":
         return typed
     typed |= {"choice": page.form.get("choice", ""), **typed_role(page)}
@@ -156,7 +163,7 @@ def _load(operation: str, document: dict[str, Any]) -> None:
 
 
 def _is_about(step: str, pointer: str) -> bool:
-    return pointer.removeprefix("#/").partition("/")[0] in _BY_NAME[step].members
+    return pointer.removeprefix("#/").partition("/")[0] in _members(step)
 
 
 def _show(page: PageContext, step: str, draft: Draft, **context: Any) -> HttpResponseBase:
