@@ -13,8 +13,9 @@ from pathlib import Path
 
 import ldap
 
-from lab.accounts.keys import make_accounts
+from lab.accounts.making import make_accounts
 from lab.commands import PROJECT, web_command
+from lab.company import FILL_DOMAIN
 from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, open_connection, random_name
 from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, reserved_address
 from lab.domain import Domain as AnyDomain
@@ -111,7 +112,7 @@ def running_domain(*, people: int = 0, durable: bool = True) -> Iterator[Domain]
     """
     with tempfile.TemporaryDirectory(prefix="gateway-bench-") as place, reserved_address() as address:
         controller = DomainController(Path(place) / "domain", address, durable=durable)
-        fill: list[str | Path] = [SYSTEM_PYTHON, PROJECT / "demo" / "fill_domain.py", controller.directory, str(people)]
+        fill: list[str | Path] = [SYSTEM_PYTHON, FILL_DOMAIN, controller.directory, str(people)]
         controller.provision(
             administrator_password=ADMINISTRATOR_PASSWORD,
             when_provisioned=lambda: run(fill, directory=PROJECT) if people else None,

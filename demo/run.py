@@ -15,6 +15,7 @@ from typing import Any
 from core.secrets.private_files import make_private_by_default
 from demo.supervisor import Console, ShownService, Stopped, Supervisor
 from lab.commands import PROJECT, manage_command, web_command, worker_command
+from lab.company import FILL_DOMAIN
 from lab.http import is_healthy
 from lab.redis import redis_answers, redis_command
 from lab.samba.controller import (
@@ -123,8 +124,7 @@ class Demonstration:
 
     def _fill_domain(self) -> None:
         self._console.say("Filling it with an organisation (once) …")
-        script = PROJECT / "demo" / "fill_domain.py"
-        command = [SYSTEM_PYTHON, str(script), str(DOMAIN)]
+        command = [SYSTEM_PYTHON, str(FILL_DOMAIN), str(DOMAIN)]
         self._supervisor.run_once("domain", command, environment=self._environment)
 
     def _start_domain_controller(self) -> None:

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +19,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from demo.run import CREDENTIALS
 from lab.browser import running_browser
 from lab.commands import PROJECT
+from lab.http import Http, is_healthy
 
 PICTURES = PROJECT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
@@ -32,38 +31,25 @@ class Api:
     """The machine surface, called as an integration calls it."""
 
     def __init__(self, credentials: Mapping[str, Any]) -> None:
-        self._base = credentials["baseUrl"]
-        self._key = credentials["apiKey"]["value"]
+        reason = "Ticket 4711: covers for Grace in December"
+        self._http = Http(
+            credentials["baseUrl"], {"X-API-Key": credentials["apiKey"]["value"], "X-Change-Reason": reason}
+        )
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        request = urllib.request.Request(  # noqa: S310 - loopback
-            f"{self._base}/api/{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "X-API-Key": self._key,
-                "Content-Type": "application/json",
-                "X-Change-Reason": "Ticket 4711: covers for Grace in December",
-            },
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-            return json.load(answer)
-
-
-def _answers(credentials: Mapping[str, Any]) -> bool:
-    try:
-        with urllib.request.urlopen(f"{credentials['baseUrl']}/health", timeout=5) as answer:  # noqa: S310 - loopback
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+        answer = self._http.send(method, f"/api/{path}", body)
+        if answer.status >= 300:
+            raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
+        return answer.body
 
 
 def _credentials() -> dict[str, Any] | None:
+    """Those of a demonstration that runs."""
     try:
         found: dict[str, Any] = json.loads(CREDENTIALS.read_text())
     except FileNotFoundError:
         return None
-    return found if "baseUrl" in found and _answers(found) else None
+    return found if "baseUrl" in found and is_healthy(found["baseUrl"]) else None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from faults.kinds import Kind, Striker, Struck, plan
 from faults.observed import Database, Seen
 from faults.scene import Scene
 from faults.world import ATTRIBUTES
-from lab.accounts.keys import make_accounts
+from lab.accounts.making import make_accounts
 from lab.directory import Directory
 from lab.domain import Domain, wait_until_even
 from lab.gateway import Commands

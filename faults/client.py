@@ -9,7 +9,7 @@ import time
 from typing import Any, Protocol
 
 from faults.diary import Attempt, Diary, Effect, Outcome, Request
-from lab.http import Answer, Http
+from lab.http import Answer, Http, LoadBalancer
 
 PATIENCE = 12.0
 """Seconds for which a client tries on at once; then it does something else and comes back to it."""
@@ -52,6 +52,19 @@ class Connection:
             return LOST
         is_problem = "json" in answer.headers.get("content-type", "")
         return LOST if answer.status in _OF_THE_BALANCER and not is_problem else answer
+
+
+class Balanced:
+    """A client's way through a load balancer."""
+
+    def __init__(self, balancer: LoadBalancer) -> None:
+        self._balancer = balancer
+        self._connections: dict[str, Connection] = {}
+
+    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        """One exchange; never raises for a server that went away."""
+        with self._balancer.next_server() as url:
+            return self._connections.setdefault(url, Connection(url)).send(method, path, body, headers)
 
 
 class Client:

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from faults.client import Client, Transport, effect
@@ -18,6 +19,10 @@ PAUSE = (0.0, 0.25)
 BATCH = 8
 MOST_CREATED = 12
 """When a client has made so many objects, it deletes one for each that it makes."""
+
+
+class NotNow(Exception):
+    """What a client would do has to wait: it is still to hear what became of the objects concerned."""
 
 
 class LoadedClient(threading.Thread):
@@ -38,12 +43,12 @@ class LoadedClient(threading.Thread):
         self._ended = threading.Event()
         self._numbers = 0
         self._created: list[str] = []
-        self._deeds: dict[Callable[[], Request | None], int] = {
+        self._deeds: dict[Callable[[], Request], int] = {
             self._update: 34, self._create: 12, self._delete: 4, self._switch: 12, self._join_or_leave: 12,
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 8, self._update_many: 6,
             self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
         }  # fmt: skip
-        self._undone: list[Callable[[], Request | None]] = []
+        self._undone: list[Callable[[], Request]] = []
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -83,8 +88,8 @@ class LoadedClient(threading.Thread):
         """What was not done yet and can be done now; else anything, by the weights."""
         anything = self._choices.choices(list(self._deeds), list(self._deeds.values()))
         for deed in (*self._undone, *anything):
-            request = deed()
-            if request is not None:
+            with suppress(NotNow):
+                request = deed()
                 break
         else:
             return
@@ -98,26 +103,28 @@ class LoadedClient(threading.Thread):
         self, operation: str, method: str, path: str, body: Any, *effects: Effect, careful: bool = False
     ) -> Request:
         credential = self._careful_key if careful else self._key
-        return Request(
-            f"{self.name}-{self._numbers}", operation, method, f"/api/ad/{path}", body, list(effects), credential
-        )
+        return Request(self._unique(), operation, method, f"/api/ad/{path}", body, list(effects), credential)
 
     def _unique(self) -> str:
         self._numbers += 1
         return f"{self.name}-{self._numbers}"
 
-    def _one_of(self, objects: Sequence[str]) -> str | None:
+    def _free(self, objects: Sequence[str]) -> list[str]:
+        """Those of which this client waits for no answer; raises NotNow when there are none."""
         busy = self._client.busy
         free = [name for name in objects if name not in busy]
-        return self._choices.choice(free) if free else None
+        if not free:
+            raise NotNow
+        return free
+
+    def _one_of(self, objects: Sequence[str]) -> str:
+        return self._choices.choice(self._free(objects))
 
     def _fact(self, *key: str) -> str:
         return self.diary.facts.get(key, ABSENT)
 
-    def _update(self, user: str | None = None, *, careful: bool = False) -> Request | None:
+    def _update(self, user: str | None = None, *, careful: bool = False) -> Request:
         user = user or self._one_of([*self._place.people, *self._created])
-        if user is None:
-            return None
         value = self._unique()
         first, second = self._choices.sample(ATTRIBUTES, 2)
         effects = [effect(first, user, value=value)]
@@ -127,26 +134,19 @@ class LoadedClient(threading.Thread):
             body["clear"] = [second]
         return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=careful)
 
-    def _update_shared(self) -> Request | None:
-        if self._one_of([self._place.shared_user]) is None:
-            return None
-        name, user, value = self._place.shared_attribute, self._place.shared_user, self._unique()
+    def _update_shared(self) -> Request:
+        name, user, value = self._place.shared_attribute, self._one_of([self._place.shared_user]), self._unique()
         body = {"replace": {name: value}}
         return self._request("users.update", "PATCH", f"users/{user}", body, effect(name, user, value=value))
 
-    def _update_supervised(self) -> Request | None:
-        user = self._one_of(self._place.supervised)
-        return None if user is None else self._update(user, careful=True)
+    def _update_supervised(self) -> Request:
+        return self._update(self._one_of(self._place.supervised), careful=True)
 
-    def _switch_supervised(self) -> Request | None:
-        user = self._one_of(self._place.supervised)
-        return None if user is None else self._switch(user, careful=True)
+    def _switch_supervised(self) -> Request:
+        return self._switch(self._one_of(self._place.supervised), careful=True)
 
-    def _switch(self, user: str | None = None, *, careful: bool = False) -> Request | None:
+    def _switch(self, user: str | None = None, *, careful: bool = False) -> Request:
         user = user or self._one_of(self._place.people)
-        if user is None:
-            return None
-        self._unique()
         action, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
         wanted = effect("enabled", user, value=value)
         return self._request(f"users.{action}", "POST", f"users/{user}/{action}", None, wanted, careful=careful)
@@ -156,34 +156,27 @@ class LoadedClient(threading.Thread):
         body = {"name": name, "parent": unit, "samAccountName": name.replace("client", "c")}
         return body, effect("exists", f"CN={name},{unit}", value=YES, index=index)
 
-    def _create(self) -> Request | None:
+    def _create(self) -> Request:
         if len(self._created) > MOST_CREATED:
             return self._delete()
         body, wanted = self._new_user()
         return self._request("users.create", "POST", "users", body, wanted)
 
-    def _create_many(self) -> Request | None:
+    def _create_many(self) -> Request:
         if len(self._created) > MOST_CREATED:
-            return None
+            raise NotNow
         items = [self._new_user(index) for index in range(3)]
-        self._unique()
         body = {"items": [item for item, _ in items]}
         return self._request("users.create", "POST", "users/batch/create", body, *(wanted for _, wanted in items))
 
-    def _delete(self) -> Request | None:
+    def _delete(self) -> Request:
         user = self._one_of(self._created)
-        if user is None:
-            return None
-        self._unique()
         self._created.remove(user)
         return self._request("users.delete", "DELETE", f"users/{user}", None, effect("exists", user, value=NO))
 
-    def _join_or_leave(self) -> Request | None:
+    def _join_or_leave(self) -> Request:
         group = self._choices.choice([*self._place.groups, self._place.shared_group])
-        users = [user for user in self._place.people if user not in self._client.busy]
-        if not users or group in self._client.busy:
-            return None
-        self._unique()
+        users, (group,) = self._free(self._place.people), self._free([group])
         some = self._choices.sample(users, min(2, len(users)))
         wanted = {user: NO if self._fact("member", group, user) == YES else YES for user in some}
         body = {
@@ -193,48 +186,38 @@ class LoadedClient(threading.Thread):
         effects = (effect("member", group, user, value=value) for user, value in wanted.items())
         return self._request("groups.change-members", "POST", f"groups/{group}/members", body, *effects)
 
-    def _reset_password(self) -> Request | None:
+    def _reset_password(self) -> Request:
         user = self._one_of(self._place.keyholders)
-        if user is None:
-            return None
         password = f"Secret-{self._unique()}"
         wanted = effect("password", user, value=password)
         body = {"newPassword": password}
         return self._request("users.reset-password", "POST", f"users/{user}/reset-password", body, wanted)
 
-    def _rename(self) -> Request | None:
+    def _rename(self) -> Request:
         user = self._one_of(self._place.people)
-        if user is None:
-            return None
         name = self._unique()
         wanted = effect("name", user, value=name)
         return self._request("users.rename", "POST", f"users/{user}/rename", {"name": name}, wanted)
 
-    def _move(self) -> Request | None:
+    def _move(self) -> Request:
         user = self._one_of(self._place.people)
-        if user is None:
-            return None
-        self._unique()
         north, south = self._place.units
         unit = south if self._fact("unit", user) == north else north
         return self._request(
             "users.move", "POST", f"users/{user}/move", {"parent": unit}, effect("unit", user, value=unit)
         )
 
-    def _run_accounts(self) -> Request | None:
+    def _run_accounts(self) -> Request:
         accounts = self._place.run_accounts
         if self._client.busy & set(accounts):
-            return None
-        self._unique()
+            raise NotNow
         action, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
         effects = (effect("enabled", account, value=value) for account in accounts)
         path = f"organization-units/{self._place.run_unit}/accounts/{action}"
         return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
-    def _update_many(self) -> Request | None:
-        free = [user for user in self._place.listed if user not in self._client.busy]
-        if not free:
-            return None
+    def _update_many(self) -> Request:
+        free = self._free(self._place.listed)
         name, some = self._choices.choice(ATTRIBUTES), self._choices.sample(free, min(BATCH, len(free)))
         values = [self._unique() for _ in some]
         items = [{"id": user, "replace": {name: value}} for user, value in zip(some, values, strict=True)]

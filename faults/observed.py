@@ -194,11 +194,13 @@ class Database:
 
     def changes(self) -> list[Record]:
         """The log's records of changes, oldest first."""
-        rows = self.rows(
-            "SELECT id, at, operation, reason, target_id, target_dn, changes, outcome, code, change_request_id,"
-            " run_id, batch_index, completed_at, server, evidence FROM audit_operationrecord ORDER BY id"
+        columns = (
+            *("id", "at", "operation", "reason", "target_id", "target_dn", "changes", "outcome", "code"),
+            *("change_request_id", "run_id", "batch_index", "completed_at", "server", "evidence"),
         )
-        return [_record(row) for row in rows if not row[2].endswith((".read", ".search"))]
+        rows = self.rows(f"SELECT {', '.join(columns)} FROM audit_operationrecord ORDER BY id")  # noqa: S608 - our own
+        found = (dict(zip(columns, row, strict=True)) for row in rows)
+        return [_record(each) for each in found if not each["operation"].endswith((".read", ".search"))]
 
     def changes_by_server(self) -> dict[str, int]:
         """How many changes each domain controller is known to have taken."""
@@ -228,27 +230,25 @@ class Database:
         return {_identifier(each): (status, (_parsed(problem) or {}).get("code")) for each, status, problem in rows}
 
 
-def _record(row: tuple[Any, ...]) -> Record:
-    identifier, at, operation, reason, target, dn, changes, outcome, code, change_request, run, index, *more = row
-    completed_at, server, evidence = more
-    request, _, attempt = (reason or "").partition(".")
+def _record(row: dict[str, Any]) -> Record:
+    at = row["at"]
+    request, _, attempt = (row["reason"] or "").partition(".")
+    target, change_request, run = (
+        row[name] and _identifier(row[name]) for name in ("target_id", "change_request_id", "run_id")
+    )
     return Record(
-        id=_identifier(identifier),
+        id=_identifier(row["id"]),
         at=at if isinstance(at, datetime) else datetime.fromisoformat(f"{at}+00:00"),
-        operation=operation,
         request=request,
         attempt=attempt,
-        target=target and _identifier(target),
-        target_dn=dn,
-        changes=_parsed(changes) or [],
-        outcome=outcome,
-        code=code,
-        change_request=change_request and _identifier(change_request),
-        run=run and _identifier(run),
-        index=index,
-        completed_at=str(completed_at),
-        server=server,
-        evidence=_parsed(evidence),
+        target=target,
+        changes=_parsed(row["changes"]) or [],
+        change_request=change_request,
+        run=run,
+        index=row["batch_index"],
+        completed_at=str(row["completed_at"]),
+        evidence=_parsed(row["evidence"]),
+        **{name: row[name] for name in ("operation", "target_dn", "outcome", "code", "server")},
     )
 
 

@@ -12,25 +12,23 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from faults.checks import CHECKS, Story
-from faults.client import Connection
+from faults.client import Balanced
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
 from faults.servers import SETTINGS
-from lab.accounts.keys import make_accounts
+from lab.accounts.making import make_accounts
 from lab.domain import Domain, running_domain
 from lab.gateway import LiveGateway, Stores, running_stores, settings_of_gateway
-from lab.http import Answer
+from lab.http import LoadBalancer
 from lab.releases import PRESENT, NoHistory, Release, previous_release
 from lab.waiting import wait_until
 
@@ -60,51 +58,6 @@ class Result:
     def is_good(self) -> bool:
         """Whether nothing was found."""
         return not any(self.findings.values())
-
-
-class Hosts:
-    """The web servers that answer now, asked in turn, as a load balancer does it."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._urls: tuple[str, ...] = ()
-        self._busy: Counter[str] = Counter()
-        self._turn = 0
-
-    def set(self, *urls: str) -> None:
-        """Ask these from now on; returns when nobody waits for an answer of another any more."""
-        with self._changed:
-            self._urls = urls
-            gone = self._changed.wait_for(lambda: all(url in urls for url in +self._busy), PATIENCE)
-        if not gone:
-            raise RuntimeError("a request was not answered")
-
-    @contextmanager
-    def one(self) -> Iterator[str]:
-        """The one to ask now."""
-        with self._changed:
-            self._turn += 1
-            url = self._urls[self._turn % len(self._urls)]
-            self._busy[url] += 1
-        try:
-            yield url
-        finally:
-            with self._changed:
-                self._busy[url] -= 1
-                self._changed.notify_all()
-
-
-class Balanced:
-    """A client's way through the load balancer."""
-
-    def __init__(self, hosts: Hosts) -> None:
-        self._hosts = hosts
-        self._connections: dict[str, Connection] = {}
-
-    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        with self._hosts.one() as url:
-            connection = self._connections.setdefault(url, Connection(url))
-            return connection.send(method, path, body, headers)
 
 
 def run_upgrade(wanted: Plan, before: Release, domain: Domain, stores: Stores, place: Path) -> Result:
@@ -142,7 +95,7 @@ class _Upgrade:
         self._domain = domain
         self._scene = scene
         self._old, self._new, self._old_again = hosts
-        self._balancer = Hosts()
+        self._balancer = LoadBalancer()
         self._result = Result()
 
     def run(self) -> Result:
@@ -152,7 +105,7 @@ class _Upgrade:
             old.manage("migrate", "-v0")
             people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._wanted.clients + 1)
             old.start()
-            self._balancer.set(old.base_url)
+            self._balancer.ask(old.base_url)
         handover = Handover(Balanced(self._balancer), people, self._scene.spare[0])
         reader = Reader(Balanced(self._balancer), people["keys"][-1])
         with self._scene.load(people, lambda: Balanced(self._balancer), leave=handover.objects) as approver:
@@ -164,19 +117,19 @@ class _Upgrade:
                     self._let_work()
                 with self._stage("both side by side"):
                     new.start()
-                    self._balancer.set(old.base_url, new.base_url)
+                    self._balancer.ask(old.base_url, new.base_url)
                     self._let_work()
                 with self._stage("this tree alone"):
-                    self._balancer.set(new.base_url)
+                    self._balancer.ask(new.base_url)
                     old.stop()
                     handover.finish()
                     handover.begin("new")
                     self._let_work()
                 with self._stage("the release before again"):
                     again.start()
-                    self._balancer.set(new.base_url, again.base_url)
+                    self._balancer.ask(new.base_url, again.base_url)
                     self._let_work()
-                    self._balancer.set(again.base_url)
+                    self._balancer.ask(again.base_url)
                     new.stop()
                     handover.finish()
                     self._let_work()

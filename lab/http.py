@@ -1,9 +1,11 @@
-"""A client that has nothing but HTTP and JSON."""
+"""A client that has nothing but HTTP and JSON, and the load balancer that it may go through."""
 
 import contextlib
 import http.client
 import json
-from collections.abc import Mapping
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from http.cookies import SimpleCookie
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -51,6 +53,38 @@ class Http:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+class LoadBalancer:
+    """Web servers that are asked in turn; which they are may change at any time."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._urls: tuple[str, ...] = ()
+        self._busy: Counter[str] = Counter()
+        self._turn = 0
+
+    def ask(self, *urls: str) -> None:
+        """Ask these from now on; returns when nobody waits for an answer of another any more. Raises RuntimeError."""
+        with self._changed:
+            self._urls = urls
+            gone = self._changed.wait_for(lambda: all(url in urls for url in +self._busy), 300)
+        if not gone:
+            raise RuntimeError("a request was not answered")
+
+    @contextlib.contextmanager
+    def next_server(self) -> Iterator[str]:
+        """The one to ask now, by its URL, until the block ends."""
+        with self._changed:
+            self._turn += 1
+            url = self._urls[self._turn % len(self._urls)]
+            self._busy[url] += 1
+        try:
+            yield url
+        finally:
+            with self._changed:
+                self._busy[url] -= 1
+                self._changed.notify_all()
 
 
 def _cookie(line: str) -> str:

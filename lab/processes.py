@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 Output = int | IO[bytes]
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def start_process(
@@ -93,15 +94,29 @@ def log_tail(path: Path, lines: int = 15) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
 
 
-def _group_lives(group: int) -> bool:
-    """Whether a process of the group runs; a zombie does not: the first process of a container may never reap it."""
-    for status in Path("/proc").glob("[0-9]*/stat"):
+class Process(NamedTuple):
+    """What the system tells of a process (proc(5)). `seconds` of processor are its own and its ended children's."""
+
+    parent: int
+    group: int
+    seconds: float
+
+
+def read_processes() -> dict[int, Process]:
+    """All processes by their ids, but for zombies: the first process of a container may never reap them."""
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # proc(5): the name stands in parentheses and may contain anything; state, parent and group follow it.
-            state, _, member_of = status.read_text(errors="replace").rpartition(")")[2].split()[:3]
-            if member_of == str(group) and state not in "ZX":
-                return True
-    return False
+            # The name stands in parentheses and may contain anything; the fields from the state on follow it.
+            state, *fields = file.read_text(errors="replace").rpartition(")")[2].split()
+            if state not in "ZX":
+                seconds = sum(map(int, fields[10:14])) / _TICKS
+                found[int(file.parent.name)] = Process(int(fields[0]), int(fields[1]), seconds)
+    return found
+
+
+def _group_lives(group: int) -> bool:
+    return any(process.group == group for process in read_processes().values())
 
 
 def _tell_guardian(change: str) -> None:

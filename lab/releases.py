@@ -54,8 +54,8 @@ class Release:
 
     @property
     def account_maker(self) -> str:
-        """Its module that makes keys and people, see `lab.accounts.keys`."""
-        return "lab.accounts.keys" if (self.tree / "lab").is_dir() else "faults.prepare"
+        """Its module that makes keys and people, see `lab.accounts`."""
+        return "lab.accounts" if (self.tree / "lab").is_dir() else "faults.prepare"
 
     @property
     def has_agents(self) -> bool:

@@ -1,7 +1,6 @@
 """A server: one process with its children. It is started, waited for, broken, and started again when it ends."""
 
 import contextlib
-import itertools
 import os
 import signal
 import socket
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.commands import PROJECT
-from lab.processes import Output, log_tail, signal_group, start_process, stop_process
+from lab.processes import Output, log_tail, read_processes, signal_group, start_process, stop_process
 from lab.waiting import wait_until
 
 DELAYS = (0.5, 1.0, 2.0, 4.0)
@@ -67,7 +66,9 @@ class Service:
     @property
     def children(self) -> set[int]:
         """The processes that do the work: those that its first process started and that run the same program."""
-        return {pid for pid in _children_of(self.pid) if not _is_tracker(pid)} if self.pid else set()
+        parent = self.pid
+        found = read_processes() if parent else {}
+        return {pid for pid, process in found.items() if process.parent == parent and not _is_tracker(pid)}
 
     @property
     def said(self) -> str:
@@ -236,17 +237,6 @@ def is_port_free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _children_of(parent: int) -> set[int]:
-    found = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # proc(5): the name stands in parentheses and may contain anything; state and parent follow it.
-            state, parent_of = itertools.islice(status.read_text(errors="replace").rpartition(")")[2].split(), 2)
-            if parent_of == str(parent) and state not in "ZX":
-                found.add(int(status.parent.name))
-    return found
 
 
 def _is_tracker(pid: int) -> bool:

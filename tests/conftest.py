@@ -66,6 +66,7 @@ examples.load_profile("any-machine")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare our option."""
     parser.addoption("--quick", action="store_true", help="run only the tests that need no servers")
+    parser.addoption("--no-live", action="store_true", help="run none that needs a gateway in processes of its own")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,10 +93,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_last = _LIVE.isdisjoint(needs), "domain_without_recycle_bin" not in needs
         return (item.get_closest_marker("long") is None, *is_last)
 
+    def is_wanted(item: pytest.Item) -> bool:
+        is_live = config.option.no_live and not _LIVE.isdisjoint(getattr(item, "fixturenames", ()))
+        return not is_live and (not config.option.quick or is_quick(item))
+
     items.sort(key=place)
-    if config.option.quick:
-        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
-        items[:] = filter(is_quick, items)
+    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
+    items[:] = filter(is_wanted, items)
 
 
 def pytest_collection_finish() -> None:

@@ -13,12 +13,14 @@ import pytest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.checks import CHECKS
+from faults.client import Balanced
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
-from faults.upgrade import Balanced, Hosts, complaints, let_finish, let_work, make_host, unanswered
+from faults.upgrade import complaints, let_finish, let_work, make_host, unanswered
 from lab.domain import Domain
 from lab.gateway import LiveGateway
+from lab.http import LoadBalancer
 from lab.releases import NoHistory, Release, previous_release
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
@@ -58,23 +60,23 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
         "careful": [_make_careful(connection) for _ in range(2)],
         "approver": {"username": make_person(may=["approvals.decide_change"]).username, "password": PASSWORD},
     }
-    balancer = Hosts()
+    balancer = LoadBalancer()
     new = live_gateway.base_url
     with closing(domain.connect()) as directory:
         scene = Scene(directory, Database(live_database_url()), seed=1, clients=1, spare=1)
         handover = Handover(Balanced(balancer), people, scene.spare[0])
         reader = Reader(Balanced(balancer), keys[-1])
         old.start()
-        balancer.set(old.base_url)
+        balancer.ask(old.base_url)
         handover.begin("old")
-        balancer.set(old.base_url, new)
+        balancer.ask(old.base_url, new)
         with scene.load(people, lambda: Balanced(balancer), leave=handover.objects) as deciding:
             reader.start()
             let_work(scene)
-            balancer.set(new)
+            balancer.ask(new)
             handover.finish()
             handover.begin("new")
-            balancer.set(old.base_url)
+            balancer.ask(old.base_url)
             live_gateway.worker.stop()
             handover.finish()
             let_finish(scene)

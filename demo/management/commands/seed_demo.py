@@ -16,9 +16,10 @@ from django.db.models import Model
 from audit.model_changes.recording import recorded
 from audit.model_changes.unattended import call_of_command
 from directory.models import DirectoryConnection
-from keys.credential_values import Prefix, make, parse
-from keys.models import ApiKey, Link, Person, Role
+from keys.credential_values import Prefix, parse
+from keys.models import ApiKey, Person, Role
 from keys.permission_catalogue import GRANTABLE, find_permissions
+from lab.accounts.rows import add_key
 
 CONNECTION = ROLE_AND_KEY = "Demonstration"
 # An integration is not given these: to change administrators, to revert others' changes, to decide about its own.
@@ -111,14 +112,5 @@ def _api_key(known: dict[str, str] | None, connection: DirectoryConnection) -> d
     )
     if created:
         role.permissions.set(find_permissions(set(GRANTABLE - NOT_FOR_THE_KEY)).values())
-    value, secret = make(Prefix.API_KEY)
-    key = ApiKey.objects.create(
-        name=ROLE_AND_KEY,
-        owner=owner,
-        role=role,
-        lookup_id=secret.lookup_id,
-        digest=secret.digest,
-        created_by=owner,
-    )
-    link = Link.objects.create(api_key=key, connection=connection)
-    return {"name": key.name, "value": value, "clientId": str(link.client_id)}
+    value, client_id = add_key(ROLE_AND_KEY, owner, role, connection, created_by=owner)
+    return {"name": ROLE_AND_KEY, "value": value, "clientId": client_id}

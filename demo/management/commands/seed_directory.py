@@ -1,6 +1,6 @@
 """`manage.py seed_directory --users N`: grows a domain for trials until its company has that many people.
 
-The company is the demonstration's (`demo.organization`) with its units and groups; the people have no passwords and
+The company is the demonstration's (`lab.company`) with its units and groups; the people have no passwords and
 are disabled. What is there already is left alone, so a run that was stopped is continued by the next one. The domain
 controller makes each add a transaction of its own, some 200 a second here, whether one or many are on their way.
 """
@@ -24,10 +24,10 @@ from active_directory import (
     Modify,
     Scope,
 )
-from demo.company import Entry, Organization
-from demo.organization import build_organization
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from lab.company.organization import build_organization
+from lab.company.shapes import Entry, Organization
 
 DISABLED_WITHOUT_PASSWORD = "546"
 MEMBERS_IN_ONE_WRITE = 500

@@ -1,11 +1,11 @@
-"""What the demonstration's company is made of, as data: sites, departments, units, and the shapes of its entries."""
+"""What the company is made of, as data: sites, departments, units, and the shapes of its entries."""
 
 import datetime
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from demo import names
-from demo.names import NameSet
+from lab.company import names
+from lab.company.names import NameSet
 
 DOMAIN = "corp.example.test"
 COMPANY = "Example Corporation"

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import ldb
 from samba.dcerpc import security
@@ -18,8 +18,8 @@ from samba.ndr import ndr_unpack
 from samba.samdb import SamDB
 from samba.sd_utils import SDUtils
 
-from demo.company import Entry, Organization
-from demo.organization import build_organization
+from lab.company.organization import build_organization
+from lab.company.shapes import Entry, Organization
 from lab.samba.setup import exists, modify, open_database
 
 # Controls of Samba's own: write any pwdLastSet, write what only the system writes.

@@ -1,4 +1,4 @@
-"""The demonstration's company at any size as plain data: units, people, groups, computers, delegations.
+"""The company at any size as plain data: units, people, groups, computers, delegations.
 
 Everything follows from the seed, the number of users and the moment given, so two machines get the same company;
 `fill_domain` writes it.
@@ -8,8 +8,9 @@ import datetime
 import random
 from collections.abc import Iterable, Iterator
 
-from demo import names
-from demo.company import (
+from lab.company import names
+from lab.company.names import Name, NameSet
+from lab.company.shapes import (
     ADMINISTRATION,
     COMPANY,
     CONTRACTORS,
@@ -45,7 +46,6 @@ from demo.company import (
     escape_rdn,
     filetime,
 )
-from demo.names import Name, NameSet
 
 
 def build_organization(

@@ -1,0 +1,62 @@
+"""The rows of keys and of those who own them. For a process with the gateway's settings, once Django is set up."""
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import Permission
+
+from core.call import SupervisionLevel
+from directory.models import DirectoryConnection
+from keys.credential_values import Prefix, make
+from keys.models import ApiKey, Link, Person, Role
+
+
+def add_key(
+    name: str,
+    owner: Person,
+    role: Role,
+    connection: DirectoryConnection,
+    **fields: Any,
+) -> tuple[str, str]:
+    """Add a key of an owner with a role, linked to a connection; its value and the Client ID of the link."""
+    value, secret = make(Prefix.API_KEY)
+    key = ApiKey.objects.create(
+        name=name,
+        owner=owner,
+        role=role,
+        lookup_id=secret.lookup_id,
+        digest=secret.digest,
+        **fields,
+    )
+    return value, str(Link.objects.create(api_key=key, connection=connection).client_id)
+
+
+def add_accounts(given: dict[str, Any]) -> dict[str, Any]:
+    """Add what `lab.accounts.making.make_accounts` asks for; what opens it."""
+    connection = DirectoryConnection.objects.create(
+        name="lab",
+        urls=given["urls"],
+        base_dn=given["baseDn"],
+        bind_dn=given["bindDn"],
+        bind_password=given["bindPassword"],
+        ca_certificate=given["caCertificate"],
+    )
+    password = secrets.token_urlsafe(16)
+    owner = Person.objects.create_superuser("administrator", password=password)
+    approver = Person.objects.create_user("approver", password=password)
+    approver.user_permissions.add(Permission.objects.get(codename="decide_change"))
+    role = Role.objects.create(name="lab")
+    role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
+
+    def add_keys(name: str, level: SupervisionLevel) -> list[str]:
+        return [
+            add_key(f"{name} {number}", owner, role, connection, supervision_level=level)[0]
+            for number in range(given["clients"])
+        ]
+
+    return {
+        "keys": add_keys("client", SupervisionLevel.ACT),
+        "careful": add_keys("careful client", SupervisionLevel.ASK_EVERY_CHANGE),
+        "approver": {"username": approver.username, "password": password},
+        "administrator": {"username": owner.username, "password": password},
+    }
