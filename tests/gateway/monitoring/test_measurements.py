@@ -102,15 +102,20 @@ def test_what_waits_and_what_ends(client: Client, redis_server: RedisServer, dom
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What answers at all does so on a busy machine too."""
+def not_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates are looked at anew, and what answers at all does so on a busy machine too.
+
+    Otherwise the end of a certificate counts that an earlier test's server had: each start gives it another one.
+    """
     monkeypatch.setattr("gateway.monitoring.certificates._ANSWER_WITHIN", 60.0)
+    fresh = certificates.Certificates()
     for place in ("gateway.monitoring.gauges", "operations.gateway.health"):
+        monkeypatch.setattr(f"{place}.certificates", fresh)
         monkeypatch.setattr(f"{place}._PATIENCE", 120.0)
 
 
 def test_certificates_of_domain_controllers(
-    patient: None, client: Client, redis_server: RedisServer, domain: Domain
+    not_seen_yet: None, client: Client, redis_server: RedisServer, domain: Domain
 ) -> None:
     """As an independent client sees them, by LDAPS and by StartTLS; who is away takes nothing from the others."""
     plain = f"ldap://{domain.controller.address}"
@@ -124,7 +129,7 @@ def test_certificates_of_domain_controllers(
 
 
 def test_health_tells_of_certificates(
-    patient: None, redis_server: RedisServer, domain: Domain, monkeypatch: pytest.MonkeyPatch
+    not_seen_yet: None, redis_server: RedisServer, domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_connection(domain, name="Corp")
     console = Console(make_person(superuser=True))
