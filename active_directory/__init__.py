@@ -26,10 +26,11 @@ from active_directory.codecs import (
 )
 from active_directory.comparison import comparable, fold, pattern_of
 from active_directory.connections.authentication import BindResult
-from active_directory.connections.connection import Connection, bind_sub_code_of, is_wrong_password, open_connection
+from active_directory.connections.connection import Connection, address_of, open_connection
+from active_directory.connections.measurements import Listener, listen
 from active_directory.connections.pool import Opener
 from active_directory.connections.preferred_controller import ONE_SERVER, Agreement
-from active_directory.connections.reachability import Obstacle, address_of, find_obstacle, read_certificate
+from active_directory.connections.reachability import Obstacle, find_obstacle, read_certificate
 from active_directory.connections.servers_asked import note_asked, servers_asked, servers_asked_so_far
 from active_directory.connections.settings import ServerSettings
 from active_directory.dn import MANGLED, DistinguishedName, escape_rdn_value, guid_reference, make_rdn
@@ -111,7 +112,6 @@ from active_directory.inspection import (
     is_samba,
     says_samba,
 )
-from active_directory.measurements import Listener, listen
 from active_directory.references import by_identity, may_refer, names_in, tagged_name, with_names
 from active_directory.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from active_directory.security.descriptor import (

@@ -5,65 +5,43 @@ Reads are repeated on another connection when one turns out to be broken; writes
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from time import perf_counter
-from typing import TypeVar
+from itertools import islice
 from uuid import UUID
 
-import ldap
-
-from active_directory import measurements
 from active_directory.connections import authentication
-from active_directory.connections.attempts import BROKEN, Attempts, ConnectionSilent, Pace, deadline_of
+from active_directory.connections.attempts import Attempts, Pace, deadline_of
 from active_directory.connections.authentication import BindResult
-from active_directory.connections.connection import Connection, open_connection
-from active_directory.connections.pool import Opener, Pool
+from active_directory.connections.connection import open_connection
+from active_directory.connections.pool import Borrowed, Opener, Pool
 from active_directory.connections.preferred_controller import ONE_SERVER, Agreement
 from active_directory.connections.settings import ServerSettings
 from active_directory.current_schema import CurrentSchema
-from active_directory.entry import NO_IDENTITIES, Entry
+from active_directory.entry import Entry
 from active_directory.errors import (
-    InvalidValue,
     LdapError,
     NotFound,
-    OutcomeUnknown,
     ProtocolError,
     Unavailable,
     VersionConflict,
-    error_from,
 )
-from active_directory.filters.tree import ANYTHING, AnyGuid, Filter
-from active_directory.references import plain_name, take_identities
+from active_directory.filters.tree import ANYTHING, And, AnyGuid, Filter, Or
 from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
-from active_directory.streaming import (
-    Query,
-    Scope,
-    answer_each,
-    complete_ranges,
-    first_answer,
-    hide_deleted,
-    names_to_ask,
-    reading_controls,
-    reference,
-    stream,
-    time_limit,
-)
+from active_directory.streaming import Query, Request, Scope, answer_each, stream
 from active_directory.writes.changes import Add, Modify, Write, names_by_dn
-from active_directory.writes.late import LateAnswers, StillUnderWay
 from active_directory.writes.pipeline import Pipeline, Written
 from active_directory.writes.probe import has_finished_writing
 from active_directory.writes.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
-from active_directory.writes.sending import send
-
-_Result = TypeVar("_Result")
 
 _LINKS = frozenset({"member", "memberOf"})
 """What is known to be a link as long as the schema was not read: reading it is a search itself."""
 _APART = 2
 """Connections of a process for searches that keep a server busy; it runs few of them at a time."""
+_CONDITIONS_PER_SEARCH = 100
 _GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
 
 
@@ -172,29 +150,24 @@ class Client:
         nTSecurityDescriptor with owner, group and DACL; ``identities`` the objectGUIDs of the objects that values name.
         Attributes returned in ranges are fetched whole.
         """
-        base = reference(ref)
-        names = names_to_ask(attributes, descriptor=descriptor)
-        controls = reading_controls(deleted=deleted, descriptor=descriptor, identities=identities)
-        schema = self.schema if identities else None
-        links = self._links(deleted=deleted)
-        asked = frozenset(names)
-
-        def operation(connection: Connection, attempts: Attempts) -> Entry:
-            link, seconds = connection.ldap, attempts.seconds
-            limit = time_limit(seconds)
-            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls, timeout=limit)
-            rows, _ = first_answer(link, message, seconds, attempts.first_seconds)
-            for dn, values in rows:
-                if dn is not None:
-                    name = dn if schema is None else plain_name(dn)
-                    complete_ranges(link, name, values, controls, seconds)
-                    known = NO_IDENTITIES if schema is None else take_identities(values, schema)
-                    hide_deleted(values, links)
-                    spelled = asked if values.keys() <= asked else frozenset()
-                    return Entry(name, values, spelled, known, connection.url)
-            raise NotFound("There is no such object", result_code=32)
-
-        return self._reading(operation)
+        query = Query(
+            ref,
+            Scope.BASE,
+            attributes=attributes,
+            links=self._links(deleted=deleted),
+            deleted=deleted,
+            descriptor=descriptor,
+            schema=self.schema if identities else None,
+        )
+        attempts = Attempts(self.settings, self._pace)
+        while True:
+            with Borrowed(self._pool, attempts, "read", self._server) as connection:
+                request = Request(connection, query, attempts.seconds, attempts.first_seconds)
+                entry = next(request.entries(whole=True), None)
+                attempts.note_answer()
+                if entry is None:
+                    raise NotFound("There is no such object", result_code=32)
+                return entry
 
     def find(
         self,
@@ -206,10 +179,9 @@ class Client:
         identities: bool = False,
     ) -> Entry | None:
         """Like `read`, but None when there is no such object."""
-        try:
+        with suppress(NotFound):
             return self.read(ref, attributes, deleted=deleted, descriptor=descriptor, identities=identities)
-        except NotFound:
-            return None
+        return None
 
     def read_many(
         self,
@@ -238,28 +210,23 @@ class Client:
         parts, and the next parts are on their way while one's entries are worked on. A connection is held until the
         iterator ends or is closed; when it breaks, the parts not answered are read on another one.
         """
-        named = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
-        names = names_to_ask(named, descriptor=False)
-        controls = tuple(reading_controls(deleted=deleted, descriptor=False))
+        names = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
         links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
         if not missing:
             return
         attempts = Attempts(self.settings, self._pace)
-
-        def queries(base: str, parts: Iterable[list[bytes]]) -> Iterator[Query]:
-            for part in parts:  # made while the server is at work on those before
-                filter = str(AnyGuid(part))
-                seconds, first_seconds = attempts.seconds, attempts.first_seconds
-                yield Query(base, Scope.SUBTREE, filter, names, controls, None, None, seconds, links, first_seconds)
-
         for base in (self.default_naming_context,) if of_domain else self.naming_contexts:
             wanted = list(missing)
             parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
             while parts:
+                queries = (  # made while the server is at work on those before
+                    Query(base, Scope.SUBTREE, AnyGuid(part), names, links=links, deleted=deleted)
+                    for part in parts.copy()
+                )
                 try:
-                    with self._pool.borrowed(attempts, "read", self._server) as connection:
-                        for entries in answer_each(connection, queries(base, parts.copy())):
+                    with Borrowed(self._pool, attempts, "read", self._server) as connection:
+                        for entries in answer_each(connection, queries, attempts):
                             attempts.note_answer()
                             del parts[0]
                             for entry in entries:
@@ -267,10 +234,6 @@ class Client:
                                 yield entry
                 except NotFound:  # nothing of this context may be seen
                     break
-                except ConnectionSilent:
-                    attempts.move()
-                except BROKEN as error:
-                    attempts.count(error)
 
     def search(
         self,
@@ -295,21 +258,34 @@ class Client:
         take long by itself, so that its connection's silence says nothing. One that keeps the server busy goes
         ``apart``, over a connection that serves nothing else.
         """
-        attempts = Attempts(self.settings, self._pace, patient=patient or apart)
+        links = self._links(deleted=deleted)
         query = Query(
-            base=reference(base),
-            scope=scope,
-            filter=str(filter),
-            attributes=names_to_ask(attributes, descriptor=descriptor),
-            controls=tuple(reading_controls(deleted=deleted, descriptor=descriptor)),
+            *(base, scope, filter, attributes),
+            links=links,
+            deleted=deleted,
+            descriptor=descriptor,
             limit=limit,
             seconds=seconds,
-            operation_seconds=self.settings.operation_seconds,
-            links=self._links(deleted=deleted),
-            first_seconds=attempts.first_seconds,
             whole=whole,
         )
+        attempts = Attempts(self.settings, self._pace, patient=patient or apart)
         return self._searching(self._pool_apart if apart else self._pool, query, attempts)
+
+    def search_domain(self, filter: Filter, attributes: Sequence[str] | None = None) -> Iterator[Entry]:
+        """The matching objects of the domain's own naming context, as `search` finds them."""
+        return self.search(self.default_naming_context, Scope.SUBTREE, filter, attributes)
+
+    def find_any(
+        self, conditions: Iterable[Filter], attributes: Sequence[str] | None = None, *, within: Filter | None = None
+    ) -> Iterator[Entry]:
+        """The objects of the domain that fulfil one of many conditions, and ``within`` if given.
+
+        They are asked for in parts: what fulfils conditions of several parts comes several times.
+        """
+        waiting = iter(conditions)
+        while some := tuple(islice(waiting, _CONDITIONS_PER_SEARCH)):
+            any_of = Or(*some)
+            yield from self.search_domain(any_of if within is None else And(within, any_of), attributes)
 
     def write(self, write: Write) -> str:
         """Carry out one write and return the server that took it.
@@ -326,20 +302,14 @@ class Client:
         return self._write(reworded(write, self.read(write.dn, READ_TO_REWORD, deleted=True)))
 
     def _write(self, write: Write) -> str:
-        connection = self._pool.acquire(deadline_of(self.settings), server=self._server)
-        began = perf_counter()
-        try:
-            message = send(connection.ldap, write)
-            connection.ldap.result3(message, timeout=self.settings.operation_seconds)
-        except ldap.TIMEOUT:
-            measurements.listener.failed(connection.url, "write", "TIMEOUT")
-            self._pool.part_with(connection)
-            raise StillUnderWay(LateAnswers(connection, [message])) from None
-        except BaseException as error:
-            raise self._after_failed_write(connection, error, write) from error
-        measurements.listener.used(connection.url, "write", perf_counter() - began)
-        self._pool.release(connection)
-        return connection.server
+        with self._sending([write]) as pipeline:
+            (written,) = pipeline.run()
+        error = written.error
+        if isinstance(error, NotFound) and names_by_dn(write):  # resolved a moment ago, so it was renamed since
+            error = VersionConflict(error.message, hex_code=error.hex_code, result_code=error.result_code)
+        if error is not None:
+            raise error
+        return written.server
 
     def write_many(self, writes: Iterable[Add | Modify]) -> Iterator[Written]:
         """Carry out adds and modifies of different objects on one connection, several on their way at a time.
@@ -353,26 +323,30 @@ class Client:
         """
         if not writes:
             return
-        deadline = deadline_of(self.settings)
         # Who makes the next writes ready needs a connection besides: pipelines must leave some to the others.
-        if not self._pipelines.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not self._pipelines.acquire(timeout=max(0.0, deadline_of(self.settings) - time.monotonic())):
             raise Unavailable("Too many others write to the directory")
         try:
-            connection = self._pool.acquire(deadline, server=self._server)
-            pipeline = Pipeline(connection, iter(writes), self.settings.operation_seconds)
-            healthy = False
-            try:
+            with self._sending(writes) as pipeline:
                 yield from pipeline.run()
-                healthy = not pipeline.is_lost and not pipeline.is_late
-            finally:
-                if healthy:
-                    self._pool.release(connection)
-                elif pipeline.is_late:
-                    self._pool.part_with(connection)
-                else:
-                    self._pool.discard(connection, server_failed=pipeline.is_lost)
         finally:
             self._pipelines.release()
+
+    @contextmanager
+    def _sending(self, writes: Iterable[Write]) -> Iterator[Pipeline]:
+        connection = self._pool.acquire(deadline_of(self.settings), server=self._server)
+        pipeline = Pipeline(connection, iter(writes), self.settings.operation_seconds)
+        is_over = False
+        try:
+            yield pipeline
+            is_over = True
+        finally:
+            if pipeline.is_late:
+                self._pool.part_with(connection)
+            elif pipeline.has_failed or not is_over:
+                self._pool.discard(connection, server_failed=pipeline.has_failed)
+            else:
+                self._pool.release(connection)
 
     def authenticate(self, bind_name: str, password: str) -> BindResult:
         """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
@@ -383,57 +357,16 @@ class Client:
         self._pool.close()
         self._pool_apart.close()
 
-    def _reading(self, operation: Callable[[Connection, Attempts], _Result]) -> _Result:
-        """Run a read on a connection, on another one when the first turns out to be broken or is silent."""
-        attempts = Attempts(self.settings, self._pace)
-        while True:
-            try:
-                with self._pool.borrowed(attempts, "read", self._server) as connection:
-                    result = operation(connection, attempts)
-                    attempts.note_answer()
-                    return result
-            except ConnectionSilent:
-                attempts.move()
-            except BROKEN as error:
-                attempts.count(error)
-
     def _searching(self, pool: Pool, query: Query, attempts: Attempts) -> Iterator[Entry]:
-        begun = False
         while True:
-            try:
-                with pool.borrowed(attempts, "search", self._server) as connection:
-                    for entry in stream(connection, query):
-                        if not begun:
-                            attempts.note_answer()
-                            begun = True
-                        yield entry
-            except ConnectionSilent:
-                attempts.move()
-                query = replace(query, first_seconds=None)
-            except BROKEN as error:
-                attempts.count(error, last=begun)
-            else:
+            with Borrowed(pool, attempts, "search", self._server) as connection:
+                for entry in stream(connection, query, self.settings.operation_seconds, attempts.first_seconds):
+                    if not attempts.is_last:
+                        attempts.note_answer()
+                        attempts.is_last = True  # nobody gets an entry twice
+                    yield entry
                 attempts.note_answer()
                 return
-
-    def _after_failed_write(self, connection: Connection, error: BaseException, write: Write) -> BaseException:
-        """Put the connection where it belongs and say what the failure means."""
-        guarded = isinstance(write, Modify) and write.guarded
-        if isinstance(error, ldap.LDAPError):
-            known = error_from(error, guarded=guarded, writing=True)
-            if isinstance(known, OutcomeUnknown | Unavailable):
-                measurements.listener.failed(connection.url, "write", type(error).__name__)
-                self._pool.discard(connection, server_failed=True)
-            else:
-                self._pool.release(connection)
-            if isinstance(known, NotFound) and names_by_dn(write):  # resolved a moment ago, so it was renamed since
-                return VersionConflict(known.message, hex_code=known.hex_code, result_code=known.result_code)
-            return known
-        if isinstance(error, TypeError | ValueError):  # python-ldap refuses NUL and lone surrogates before sending
-            self._pool.release(connection)
-            return InvalidValue("A name in the write has characters the directory cannot take")
-        self._pool.discard(connection)
-        return error
 
     def has_finished_writing(self, at: UUID | str) -> bool:
         """Whether the server has finished what it had begun to write at an object; see `writes.probe`."""
@@ -458,6 +391,3 @@ class Client:
             return frozenset()
         schema = self._schema.present
         return _LINKS if schema is None else schema.linked
-
-
-_ANY = str(ANYTHING)

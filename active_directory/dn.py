@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import dropwhile
 from uuid import UUID
 
 import ldap
@@ -65,6 +66,11 @@ class DistinguishedName:
     def rdn_value(self) -> str:
         """The value of the first component, without escapes; empty for the root."""
         return self.rdns[0][0][1] if self.rdns else ""
+
+    @property
+    def domain(self) -> "DistinguishedName":
+        """The domain that it is in: its components from the first ``DC`` on, none where there is none."""
+        return DistinguishedName(tuple(dropwhile(lambda rdn: rdn[0][0].upper() != "DC", self.rdns)))
 
     def child(self, attribute: str, value: str) -> "DistinguishedName":
         """The name of an entry directly below this one."""

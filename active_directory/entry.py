@@ -80,6 +80,10 @@ class Entry:
         except ValueError as error:
             raise ProtocolError("The directory returned no integer", attribute=name) from error
 
+    def number(self, name: str) -> int:
+        """The same; 0 when there is none."""
+        return self.integer(name) or 0
+
     def boolean(self, name: str) -> bool:
         """Whether the value is TRUE; an absent one counts as FALSE."""
         values = self.values(name)

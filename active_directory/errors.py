@@ -88,7 +88,17 @@ class Unavailable(LdapError):
 
 
 class BadCredentials(Unavailable):
-    """The directory refuses the gateway's own bind name and password."""
+    """The directory refuses a bind name or its password: of the gateway itself, where nothing else is said."""
+
+    @property
+    def sub_code(self) -> str | None:
+        """The ``data`` in AD's refusal, in lower case (``52e``): a Win32 error in hexadecimal ([MS-ERREF] 2.2)."""
+        return bind_sub_code(self.__cause__)
+
+    @property
+    def is_wrong_password(self) -> bool:
+        """Whether the name or the password is refused, and nothing else is known of the account."""
+        return self.sub_code in ("52e", None)  # ERROR_LOGON_FAILURE
 
 
 class TlsError(Unavailable):
@@ -146,32 +156,21 @@ _SAMBA_LINK_CONFLICT = re.compile(r"already (?:exists|deleted) for target GUID|U
 
 # RFC 4511 4.1.9, and libldap's own codes below zero.
 _BY_RESULT: dict[int, type[LdapError]] = {
-    1: DirectoryFault,
-    3: LimitExceeded,
-    4: LimitExceeded,
-    8: Unavailable,
-    11: LimitExceeded,
-    16: InvalidValue,
-    17: InvalidValue,
-    18: FilterError,
-    19: InvalidValue,
-    20: InvalidValue,
-    21: InvalidValue,
-    32: NotFound,
-    34: InvalidValue,
-    49: BadCredentials,
-    50: AccessDenied,
-    51: Unavailable,
-    52: Unavailable,
-    53: Refused,
-    64: InvalidValue,
-    65: InvalidValue,
-    66: NotEmpty,
-    67: InvalidValue,
-    68: AlreadyExists,
-    69: InvalidValue,
-    71: Refused,  # a move to another naming context
-    -7: FilterError,
+    result: kind
+    for kind, results in {
+        DirectoryFault: (1,),
+        LimitExceeded: (3, 4, 11),
+        Unavailable: (8, 51, 52),
+        InvalidValue: (16, 17, 19, 20, 21, 34, 64, 65, 67, 69),
+        FilterError: (18, -7),
+        NotFound: (32,),
+        BadCredentials: (49,),
+        AccessDenied: (50,),
+        Refused: (53, 71),  # 71: a move to another naming context
+        NotEmpty: (66,),
+        AlreadyExists: (68,),
+    }.items()
+    for result in results
 }
 
 _DOWN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY)
@@ -212,6 +211,13 @@ def error_from(error: ldap.LDAPError, *, guarded: bool = False, writing: bool = 
     kind = _kind(result, hex_code, raw, guarded=guarded)
     message = clean_message(raw) or str(details.get("desc", ""))
     return kind(message, hex_code=hex_code, attribute=_attribute(raw), result_code=result)
+
+
+def bind_sub_code(error: BaseException | None) -> str | None:
+    """The same of python-ldap's own refusal."""
+    info = error.args[0].get("info", "") if error and error.args and isinstance(error.args[0], dict) else ""
+    _, found, rest = str(info).partition(" data ")
+    return rest.partition(",")[0].strip().lower() or None if found else None
 
 
 def clean_message(raw: str) -> str:

@@ -36,11 +36,6 @@ class PasswordProperties(enum.IntFlag):
     """pwdProperties of the domain ([MS-SAMR] 2.2.3.5)."""
 
     COMPLEX = 0x0000_0001
-    NO_ANON_CHANGE = 0x0000_0002
-    NO_CLEAR_CHANGE = 0x0000_0004
-    LOCKOUT_ADMINS = 0x0000_0008
-    STORE_CLEARTEXT = 0x0000_0010
-    REFUSE_CHANGE = 0x0000_0020
 
 
 class GroupType(enum.IntFlag):
@@ -88,21 +83,12 @@ class SystemFlags(enum.IntFlag):
 
 
 class SearchFlags(enum.IntFlag):
-    """searchFlags of an attribute ([MS-ADTS] 2.2.9)."""
+    """Those of searchFlags of an attribute that decide something here ([MS-ADTS] 2.2.9)."""
 
     ATTINDEX = 0x0001
-    PDNTATTINDEX = 0x0002
     ANR = 0x0004
-    PRESERVE_ON_DELETE = 0x0008
-    COPY = 0x0010
     TUPLEINDEX = 0x0020
-    SUBTREEATTINDEX = 0x0040
     CONFIDENTIAL = 0x0080
-    NEVERVALUEAUDIT = 0x0100
-    RODC_FILTERED = 0x0200
-    EXTENDEDLINKTRACKING = 0x0400
-    BASEONLY = 0x0800
-    PARTITIONSECRET = 0x1000
 
 
 class InstanceType(enum.IntFlag):
@@ -145,20 +131,14 @@ class DomainRid(enum.IntEnum):
 
     ENTERPRISE_READONLY_DOMAIN_CONTROLLERS = 498
     ADMINISTRATOR = 500
-    GUEST = 501
     KRBTGT = 502
     DOMAIN_ADMINS = 512
-    DOMAIN_USERS = 513
-    DOMAIN_GUESTS = 514
-    DOMAIN_COMPUTERS = 515
     DOMAIN_CONTROLLERS = 516
     CERT_PUBLISHERS = 517
     SCHEMA_ADMINS = 518
     ENTERPRISE_ADMINS = 519
     GROUP_POLICY_CREATOR_OWNERS = 520
     READONLY_DOMAIN_CONTROLLERS = 521
-    CLONEABLE_CONTROLLERS = 522
-    PROTECTED_USERS = 525
     KEY_ADMINS = 526
     ENTERPRISE_KEY_ADMINS = 527
 
@@ -167,8 +147,6 @@ class BuiltinRid(enum.IntEnum):
     """Relative identifiers below S-1-5-32 ([MS-DTYP] 2.4.2.4)."""
 
     ADMINISTRATORS = 544
-    USERS = 545
-    GUESTS = 546
     ACCOUNT_OPERATORS = 548
     SERVER_OPERATORS = 549
     PRINT_OPERATORS = 550
@@ -178,9 +156,6 @@ class BuiltinRid(enum.IntEnum):
 
 BUILTIN_DOMAIN_SID = "S-1-5-32"
 EVERYONE_SID = "S-1-1-0"
-SELF_SID = "S-1-5-10"
-AUTHENTICATED_USERS_SID = "S-1-5-11"
-SYSTEM_SID = "S-1-5-18"
 
 # The groups whose members can take over the domain; AdminSDHolder's list ([MS-ADTS] 3.1.1.6.1) and those that lead to
 # the same end: policies run everywhere, and key admins may write anybody's sign-in keys.

@@ -8,7 +8,7 @@ import ldap
 from active_directory.client import Client
 from active_directory.connections.connection import Connection
 from active_directory.entry import Entry
-from active_directory.errors import NotFound, ProtocolError, Unavailable
+from active_directory.errors import NotFound, ProtocolError
 from active_directory.flags import RECYCLE_BIN_FEATURE_GUID
 
 RIGHTS_ATTRIBUTES = ("allowedAttributesEffective", "allowedChildClassesEffective")
@@ -34,26 +34,26 @@ class ServerCheck:
 
 
 def check_server(client: Client) -> ServerCheck:
-    """Open a new connection as a first use would, and look around. Raises what stands in the way."""
-    connection = _open_any(client)
+    """Open a new connection to the first server, as a first use would, and look around; raises what is in the way."""
+    settings = client.settings
+    connection = client.opener(settings.urls[0], settings, settings.connect_seconds)
     tls_version, tls_cipher = (
-        _option(connection, ldap.OPT_X_TLS_VERSION),
-        _option(connection, ldap.OPT_X_TLS_CIPHER),
+        _option(connection, option) for option in (ldap.OPT_X_TLS_VERSION, ldap.OPT_X_TLS_CIPHER)
     )
     connection.close()
     root = client.root_dse()
     schema = client.refresh_schema()
-    base = client.find(client.settings.base_dn, RIGHTS_ATTRIBUTES)
+    base = client.find(settings.base_dn, RIGHTS_ATTRIBUTES)
     return ServerCheck(
         url=connection.url,
         server=root.text("dnsHostName") or connection.server,
         tls_version=tls_version,
         tls_cipher=tls_cipher,
         naming_contexts=tuple(root.texts("namingContexts")),
-        functional_level=root.integer("domainFunctionality") or 0,
+        functional_level=root.number("domainFunctionality"),
         attribute_count=len(schema.attributes),
         class_count=len(schema.classes),
-        base_dn=client.settings.base_dn,
+        base_dn=settings.base_dn,
         base_readable=base is not None,
         recycle_bin=is_recycle_bin_enabled(client),
         writable_attributes=tuple(sorted(base.texts("allowedAttributesEffective"))) if base else (),
@@ -99,16 +99,6 @@ def is_samba(client: Client) -> bool:
 def says_samba(root: Entry) -> bool:
     """The same of a rootDSE that was read with its vendorName."""
     return "samba" in (root.text("vendorName") or "").lower()
-
-
-def _open_any(client: Client) -> Connection:
-    problem: Unavailable | None = None
-    for url in client.settings.urls:
-        try:
-            return client.opener(url, client.settings, client.settings.connect_seconds)
-        except Unavailable as error:
-            problem = problem or error
-    raise problem or Unavailable("No server is configured")
 
 
 def _option(connection: Connection, option: int) -> str:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from active_directory.dn import guid_reference
 from active_directory.schema import AttributeType, Schema, Syntax
-from active_directory.writes.changes import Add, Delete, Modification, Modify, Write
+from active_directory.writes.changes import Add, Delete, Modify, Write
 
 _TAGGED: Final = frozenset({Syntax.DN_BINARY, Syntax.DN_STRING})
 REFERRING_SYNTAXES: Final = _TAGGED | {Syntax.DN}
@@ -79,7 +79,11 @@ def by_identity(write: Write, schema: Schema, identities: Mapping[str, UUID]) ->
     """
     match write:
         case Modify(modifications=steps):
-            return replace(write, modifications=tuple(_step_by_identity(step, schema, identities) for step in steps))
+            named = (_values_by_identity(schema.attribute(step.attribute), step.values, identities) for step in steps)
+            return replace(
+                write,
+                modifications=tuple(replace(step, values=values) for step, values in zip(steps, named, strict=True)),
+            )
         case Add(attributes=attributes):
             return replace(
                 write,
@@ -91,11 +95,6 @@ def by_identity(write: Write, schema: Schema, identities: Mapping[str, UUID]) ->
         case Delete(dn=dn) if dn in identities:
             return replace(write, dn=guid_reference(identities[dn]))
     return write
-
-
-def _step_by_identity(step: Modification, schema: Schema, identities: Mapping[str, UUID]) -> Modification:
-    values = _values_by_identity(schema.attribute(step.attribute), step.values, identities)
-    return step if values is step.values else replace(step, values=values)
 
 
 def _values_by_identity(

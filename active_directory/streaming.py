@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from uuid import UUID
 
 import ldap
@@ -17,12 +16,14 @@ from ldap.controls import LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
 from active_directory.answers import Rows, Values, next_answer
-from active_directory.connections.attempts import ConnectionSilent
+from active_directory.connections.attempts import Attempts, ConnectionSilent
 from active_directory.connections.connection import Connection, LdapObject
 from active_directory.dn import MANGLED, guid_reference
-from active_directory.entry import Entry
+from active_directory.entry import NO_IDENTITIES, Entry
 from active_directory.errors import InvalidValue, LimitExceeded, ProtocolError
-from active_directory.filters.tree import ANYTHING
+from active_directory.filters.tree import ANYTHING, Filter
+from active_directory.references import plain_name, take_identities
+from active_directory.schema import Schema
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL and lone surrogates on
 
@@ -63,24 +64,47 @@ class Scope(enum.IntEnum):
     SUBTREE = ldap.SCOPE_SUBTREE
 
 
-@dataclass(frozen=True)
 class Query:
-    """A search ready to be sent."""
+    """A search ready to be sent.
 
-    base: str
-    scope: Scope
-    filter: str
-    attributes: Sequence[str]
-    controls: tuple[RequestControl, ...]
-    limit: int | None
-    seconds: float | None
-    operation_seconds: float
-    links: frozenset[str]
-    """The attributes among whose values `hide_deleted` looks."""
-    first_seconds: float | None = None
-    """For how long the first message is waited for before `ConnectionSilent`; None: as long as for any."""
-    whole: bool = False
-    """Whether the answer is small enough to be taken at once: entry by entry takes a fifth longer."""
+    ``attributes`` None asks for all that are not computed (RFC 4511 4.5.1.8). ``links`` are those among whose values
+    `hide_deleted` looks. With a ``schema``, values come with the identities of the objects that they name. ``seconds``
+    is a time limit of its own, ``whole`` says that the answer is small enough to be taken at once: entry by entry takes
+    a fifth longer.
+    """
+
+    def __init__(
+        self,
+        base: UUID | str,
+        scope: Scope,
+        filter: Filter = ANYTHING,
+        attributes: Iterable[str] | None = None,
+        *,
+        links: frozenset[str],
+        deleted: bool = False,
+        descriptor: bool = False,
+        schema: Schema | None = None,
+        limit: int | None = None,
+        seconds: float | None = None,
+        whole: bool = False,
+    ) -> None:
+        self.base = reference(base)
+        self.scope = scope
+        self.filter = str(filter)
+        self.attributes = ["*"] if attributes is None else list(attributes) or ["1.1"]
+        self.controls: list[RequestControl] = []
+        self.links = links
+        self.schema = schema
+        self.limit = limit
+        self.seconds = seconds
+        self.whole = whole
+        if deleted:
+            self.controls += [SHOW_DELETED, SHOW_DEACTIVATED_LINKS]
+        if descriptor:
+            self.controls.append(SD_FLAGS)
+            self.attributes.append("nTSecurityDescriptor")
+        if schema is not None:
+            self.controls.append(EXTENDED_NAMES)
 
 
 def reference(ref: UUID | str) -> str:
@@ -92,26 +116,10 @@ def reference(ref: UUID | str) -> str:
     return ref
 
 
-def names_to_ask(attributes: Iterable[str] | None, *, descriptor: bool) -> list[str]:
-    """The attributes to send: None for all that are not computed (RFC 4511 4.5.1.8)."""
-    names = ["*"] if attributes is None else list(attributes) or ["1.1"]
-    return [*names, "nTSecurityDescriptor"] if descriptor else names
-
-
-def reading_controls(*, deleted: bool, descriptor: bool, identities: bool = False) -> list[RequestControl]:
-    """The controls that make the server show more than it usually does."""
-    controls = []
-    if deleted:
-        controls += [SHOW_DELETED, SHOW_DEACTIVATED_LINKS]
-    if descriptor:
-        controls.append(SD_FLAGS)
-    if identities:
-        controls.append(EXTENDED_NAMES)
-    return controls
-
-
-def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]:
-    """The entries one by one; whoever stops early makes the server stop too."""
+def stream(
+    connection: Connection, query: Query, patience: float, first_seconds: float | None
+) -> Generator[Entry, None, None]:
+    """The entries one by one; whoever stops early makes the server stop too. See `Request`."""
     if query.limit is not None and query.limit <= 0:
         return
     began = time.monotonic()
@@ -119,7 +127,7 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
     seen: set[str] = set()
     count = 0
     try:
-        with closing(_rows(connection, query, deadline)) as rows:
+        with closing(Request(connection, query, patience, first_seconds, deadline=deadline).entries()) as rows:
             for entry in rows:
                 count += 1
                 if count <= _REMEMBERED_ROWS:
@@ -132,14 +140,14 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
             raise
     except ldap.OPERATIONS_ERROR:
         # Samba's answer, more often than result 3, to a search whose time is over.
-        limit = time_limit(query.operation_seconds) if query.seconds is None else query.seconds
+        limit = time_limit(patience) if query.seconds is None else query.seconds
         if time.monotonic() - began < limit / 2:
             raise
         raise LimitExceeded("The time for this search is over", result_code=3) from None
     else:
         return
     # Windows: the server returns no more than MaxPageSize rows unless they are asked for in pages.
-    with closing(_pages(connection, query, deadline)) as pages:
+    with closing(_pages(connection, query, patience, deadline)) as pages:
         for entry in pages:
             if entry.dn in seen:
                 continue
@@ -156,18 +164,6 @@ def time_limit(seconds: float) -> int:
     is over after anything from nothing to a second, so 2 is the least that lets a quick answer through.
     """
     return max(2, round(seconds - _ANSWER_SECONDS))
-
-
-def first_answer(
-    link: LdapObject, message: int, seconds: float, first_seconds: float | None, *, whole: bool = True
-) -> tuple[Rows, list[ResponseControl] | None]:
-    """What comes first of an answer (`next_answer`); `ConnectionSilent` if nothing has after ``first_seconds``."""
-    if first_seconds is None or first_seconds >= seconds:
-        return next_answer(link, message, seconds, whole=whole)
-    try:
-        return next_answer(link, message, first_seconds, whole=whole)
-    except ldap.TIMEOUT:
-        raise ConnectionSilent from None
 
 
 def complete_ranges(
@@ -214,117 +210,129 @@ def hide_deleted(values: Values, links: frozenset[str]) -> None:
                 del values[name]
 
 
-def answer_each(connection: Connection, queries: Iterator[Query]) -> Generator[list[Entry], None, None]:
+class Request:
+    """A query sent on a connection: one message after another is waited for ``patience`` seconds.
+
+    The first one for ``first_seconds``, before `ConnectionSilent`; None: as long as any. All of them until the
+    ``deadline``. With a ``page`` it is a part of the answer, and the cookie in it becomes the one for the next.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        query: Query,
+        patience: float,
+        first_seconds: float | None,
+        *,
+        deadline: float | None = None,
+        page: SimplePagedResultsControl | None = None,
+    ) -> None:
+        self._connection = connection
+        self._query = query
+        self._patience = patience
+        self._first_seconds = first_seconds
+        self._deadline = deadline
+        self._page = page
+        self._message: int = connection.ldap.search_ext(
+            query.base,
+            query.scope,
+            query.filter,
+            query.attributes,
+            serverctrls=[*query.controls, *([page] if page else [])],
+            timeout=time_limit(self._left),
+            sizelimit=0 if page or query.limit is None else query.limit,
+        )
+
+    def entries(self, *, whole: bool = False) -> Generator[Entry, None, None]:
+        """The entries of the answer, which is taken at once where it is ``whole``."""
+        query, page = self._query, self._page
+        asked = frozenset(query.attributes)
+        under_way = True
+        try:
+            while under_way:
+                rows, answered = self._next_answer(whole=whole)
+                whole = whole or query.whole  # by itself the first tells in time that the server has answered
+                under_way = answered is None
+                for dn, values in rows:
+                    if dn is not None:  # None is a referral to another naming context
+                        yield self._entry(dn, values, asked)
+            if page is not None:
+                cookies = [control.cookie for control in answered or () if control.controlType == page.controlType]
+                page.cookie = cookies[0] if cookies else ""
+        except ldap.LDAPError:
+            under_way = False
+            raise
+        finally:
+            if under_way:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Make the server stop; what it has sent by then may still come in."""
+        self._connection.abandoned = True
+        with suppress(ldap.LDAPError):  # the pool will notice a broken connection
+            self._connection.ldap.abandon(self._message)
+
+    def _entry(self, dn: str, values: Values, asked: frozenset[str]) -> Entry:
+        query, identities = self._query, NO_IDENTITIES
+        if query.schema is not None:
+            dn = plain_name(dn)
+        is_as_asked = values.keys() <= asked  # and so no attribute is there in part
+        if not is_as_asked:
+            complete_ranges(self._connection.ldap, dn, values, query.controls, self._patience)
+        if query.schema is not None:
+            identities = take_identities(values, query.schema)
+        hide_deleted(values, query.links)
+        return Entry(dn, values, asked if is_as_asked else frozenset(), identities, self._connection.url)
+
+    @property
+    def _left(self) -> float:
+        return self._patience if self._deadline is None else self._deadline - time.monotonic()
+
+    def _next_answer(self, *, whole: bool) -> tuple[Rows, list[ResponseControl] | None]:
+        left, first_seconds = self._left, self._first_seconds
+        self._first_seconds = None
+        if left <= 0:
+            raise LimitExceeded("The time for this search is over", result_code=3)
+        patience = min(left, self._patience)
+        seconds = patience if first_seconds is None else min(first_seconds, patience)
+        try:
+            return next_answer(self._connection.ldap, self._message, seconds, whole=whole)
+        except ldap.TIMEOUT:
+            if seconds < patience:
+                raise ConnectionSilent from None
+            if left < self._patience:
+                raise LimitExceeded("The time for this search is over", result_code=3) from None
+            raise
+
+
+def answer_each(
+    connection: Connection, queries: Iterator[Query], attempts: Attempts
+) -> Generator[list[Entry], None, None]:
     """The entries of each of many small searches; the next ones are on their way while one's entries are worked on.
 
     Each answer is taken whole: entry by entry, asking for the next one costs as much as reading it.
     """
-    under_way: deque[tuple[int, Query]] = deque()
+    under_way: deque[Request] = deque()
     try:
         while True:
             while len(under_way) < _READ_AHEAD and (query := next(queries, None)) is not None:
-                under_way.append((_send(connection, query, None), query))
+                under_way.append(Request(connection, query, attempts.seconds, attempts.first_seconds))
             if not under_way:
                 return
-            message, query = under_way.popleft()
-            yield list(_receive(connection, message, query, None, whole=True))
+            yield list(under_way.popleft().entries(whole=True))
     finally:
-        for message, _ in under_way:
-            _abandon(connection, message)
+        for request in under_way:
+            request.abandon()
 
 
-def _rows(
-    connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
+def _pages(
+    connection: Connection, query: Query, patience: float, deadline: float | None
 ) -> Generator[Entry, None, None]:
-    """The rows of one request; the cookie in ``page`` becomes the one for the next."""
-    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page)
-
-
-def _send(
-    connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
-) -> int:
-    message: int = connection.ldap.search_ext(
-        query.base,
-        query.scope,
-        query.filter,
-        query.attributes,
-        serverctrls=[*query.controls, *([page] if page else [])],
-        timeout=time_limit(query.operation_seconds if deadline is None else deadline - time.monotonic()),
-        sizelimit=0 if page or query.limit is None else query.limit,
-    )
-    return message
-
-
-def _receive(
-    connection: Connection,
-    message: int,
-    query: Query,
-    deadline: float | None,
-    page: SimplePagedResultsControl | None = None,
-    *,
-    whole: bool = False,
-) -> Generator[Entry, None, None]:
-    link = connection.ldap
-    asked = frozenset(query.attributes)
-    under_way = True
-    first_seconds = query.first_seconds
-    try:
-        while under_way:
-            rows, answered = _next_answer(link, message, query, deadline, first_seconds, whole=whole)
-            whole = whole or query.whole  # by itself the first tells in time that the server has answered
-            first_seconds = None
-            under_way = answered is None
-            for dn, values in rows:
-                if dn is not None:  # None is a referral to another naming context
-                    is_as_asked = values.keys() <= asked  # and so no attribute is there in part
-                    if not is_as_asked:
-                        complete_ranges(link, dn, values, query.controls, query.operation_seconds)
-                    hide_deleted(values, query.links)
-                    yield Entry(dn, values, asked if is_as_asked else frozenset(), server=connection.url)
-        if page is not None:
-            cookies = [control.cookie for control in answered or () if control.controlType == page.controlType]
-            page.cookie = cookies[0] if cookies else ""
-    except ldap.LDAPError:
-        under_way = False
-        raise
-    finally:
-        if under_way:
-            _abandon(connection, message)
-
-
-def _abandon(connection: Connection, message: int) -> None:
-    connection.abandoned = True
-    with suppress(ldap.LDAPError):  # the pool will notice a broken connection
-        connection.ldap.abandon(message)
-
-
-def _next_answer(
-    link: LdapObject,
-    message: int,
-    query: Query,
-    deadline: float | None,
-    first_seconds: float | None,
-    *,
-    whole: bool,
-) -> tuple[Rows, list[ResponseControl] | None]:
-    left = query.operation_seconds if deadline is None else deadline - time.monotonic()
-    if left <= 0:
-        raise LimitExceeded("The time for this search is over", result_code=3)
-    try:
-        seconds = min(left, query.operation_seconds)
-        return first_answer(link, message, seconds, first_seconds, whole=whole)
-    except ldap.TIMEOUT:
-        if left < query.operation_seconds:
-            raise LimitExceeded("The time for this search is over", result_code=3) from None
-        raise
-
-
-def _pages(connection: Connection, query: Query, deadline: float | None) -> Generator[Entry, None, None]:
     """All rows, page by page; a cookie is bound to its connection."""
     cookie: bytes | str = ""
     while True:
         page = SimplePagedResultsControl(True, size=PAGE_SIZE, cookie=cookie)
-        yield from _rows(connection, query, deadline, page)
+        yield from Request(connection, query, patience, None, deadline=deadline, page=page).entries()
         if not page.cookie:
             return
         cookie = page.cookie

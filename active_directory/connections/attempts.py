@@ -47,6 +47,8 @@ class Attempts:
         self.deadline = deadline_of(settings)
         self.needs_new = False
         """Whether the next one is on a connection that nobody has used yet."""
+        self.is_last = False
+        """Whether there is no other one, for some of the answer was passed on."""
         self._operation_seconds = settings.operation_seconds
         self._pace = pace
         self._may_move = not patient and not pace.is_slow
@@ -74,10 +76,10 @@ class Attempts:
             self._pace.note_slow()
         self.needs_new = False
 
-    def count(self, error: ldap.LDAPError, *, last: bool = False) -> None:
+    def count(self, error: ldap.LDAPError) -> None:
         """Take note of one that failed; raises this layer's error when there is no other."""
         self._left -= 1
-        if last or not self._left or time.monotonic() >= self.deadline:
+        if self.is_last or not self._left or time.monotonic() >= self.deadline:
             raise error_from(error) from error
 
 

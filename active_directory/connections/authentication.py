@@ -4,9 +4,8 @@ import enum
 import time
 from collections.abc import Sequence
 
-import ldap
-
-from active_directory.connections.connection import bind_sub_code, sign_in
+from active_directory.connections.attempts import deadline_of
+from active_directory.connections.connection import sign_in
 from active_directory.connections.settings import ServerSettings
 from active_directory.errors import BadCredentials, InvalidValue, LdapError, Unavailable
 
@@ -24,10 +23,8 @@ class BindResult(enum.Enum):
     NOT_ALLOWED_NOW = "not allowed now"
 
 
-# The sub-codes of result 49 are Win32 error codes in hexadecimal ([MS-ERREF] 2.2).
+# By `BadCredentials.sub_code`; all others, such as ERROR_NO_SUCH_USER and ERROR_LOGON_FAILURE, are WRONG.
 _BY_SUB_CODE = {
-    "525": BindResult.WRONG,  # ERROR_NO_SUCH_USER
-    "52e": BindResult.WRONG,  # ERROR_LOGON_FAILURE
     "530": BindResult.NOT_ALLOWED_NOW,  # ERROR_INVALID_LOGON_HOURS
     "531": BindResult.NOT_ALLOWED_NOW,  # ERROR_INVALID_WORKSTATION
     "532": BindResult.PASSWORD_EXPIRED,  # ERROR_PASSWORD_EXPIRED
@@ -44,7 +41,7 @@ def authenticate(settings: ServerSettings, urls: Sequence[str], bind_name: str, 
     `sign_in` refuses an empty password before anything is sent: AD takes it for an anonymous bind (RFC 4513 5.1.2).
     """
     problem: Unavailable | None = None
-    deadline = time.monotonic() + settings.connect_seconds + settings.operation_seconds
+    deadline = deadline_of(settings)
     for url in urls:
         seconds = min(settings.connect_seconds, deadline - time.monotonic())
         if seconds <= 0:
@@ -52,9 +49,7 @@ def authenticate(settings: ServerSettings, urls: Sequence[str], bind_name: str, 
         try:
             sign_in(url, settings, seconds, bind_name, password).close()
         except BadCredentials as error:
-            cause = error.__cause__
-            code = bind_sub_code(cause) if isinstance(cause, ldap.LDAPError) else None
-            return _BY_SUB_CODE.get(code or "", BindResult.WRONG)
+            return _BY_SUB_CODE.get(error.sub_code or "", BindResult.WRONG)
         except InvalidValue:  # no account has such a name or password
             return BindResult.WRONG
         except Unavailable as error:

@@ -19,7 +19,7 @@ import ldap
 import ldap.ldapobject
 
 from active_directory.connections.settings import ServerSettings
-from active_directory.errors import BadCredentials, InvalidValue, TlsError, Unavailable, error_from
+from active_directory.errors import BadCredentials, InvalidValue, TlsError, Unavailable, bind_sub_code, error_from
 
 LdapObject = Any  # python-ldap's SimpleLDAPObject, which has no type hints; tests of Windows' ways pass a fake
 
@@ -88,9 +88,15 @@ class Connection:
         os.close(nowhere)
 
 
+def address_of(url: str) -> tuple[str, int]:
+    """The host and the port in an LDAP URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, _PORTS["ldaps"])
+
+
 def host_of(url: str) -> str:
     """The host in an LDAP URL."""
-    return urlsplit(url).hostname or ""
+    return address_of(url)[0]
 
 
 def open_connection(url: str, settings: ServerSettings, seconds: float) -> Connection:
@@ -102,7 +108,7 @@ def open_connection(url: str, settings: ServerSettings, seconds: float) -> Conne
     try:
         return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
     except BadCredentials as refused:
-        if not settings.other_passwords or not is_wrong_password(refused):
+        if not settings.other_passwords or not refused.is_wrong_password:
             raise
         for password in settings.other_passwords:
             with contextlib.suppress(BadCredentials):
@@ -124,7 +130,9 @@ def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, 
         connection.result3(message, timeout=max(0.1, deadline - time.monotonic()))
     except ldap.INVALID_CREDENTIALS as error:
         _discard(connection)
-        raise BadCredentials(_bind_refusal(error), result_code=49) from error
+        code = bind_sub_code(error)
+        shown = f" (data {code})" if code else ""
+        raise BadCredentials(f"The directory refuses the bind name or the password{shown}", result_code=49) from error
     except (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.PROTOCOL_ERROR) as error:
         _discard(connection)
         reason = None if time.monotonic() >= deadline else _tls_complaint(url, settings, seconds)
@@ -141,8 +149,7 @@ def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, 
         _discard(connection)
         raise InvalidValue("A bind name or password cannot contain such characters") from error
     descriptor = connection.fileno()
-    _limit_blocking(descriptor, settings.operation_seconds)
-    _forget_unsent(descriptor)
+    _bound(descriptor, settings.operation_seconds)
     return Connection(connection, url, descriptor)
 
 
@@ -182,56 +189,26 @@ def _trust(connection: LdapObject, ca_certificate: str | None) -> None:
         connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)  # reads the file, and must come after the other TLS options
 
 
-def _limit_blocking(descriptor: int, seconds: float) -> None:
-    """Bound each send and receive.
+def _bound(descriptor: int, seconds: float) -> None:
+    """Bound each send and receive, and let nothing be sent any more once the connection is given up.
 
     libldap's own time-outs begin when it waits for an answer: while a request larger than the socket's buffer is being
     sent, or the rest of a message is being read, it would wait for ever for a server that has stopped in between.
+
+    The system would go on sending for minutes, while the other side cannot be reached. A write whose answer was given
+    up and of which the domain controller shows nothing was not made; it must not be made after that, nor after the
+    process was killed.
     """
     limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
     with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-
-
-def _forget_unsent(descriptor: int) -> None:
-    """Let nothing be sent any more once the connection was given up, or its process killed.
-
-    The system would go on sending for minutes, while the other side cannot be reached. A write whose answer was given
-    up and of which the domain controller shows nothing was not made; it must not be made after that.
-    """
-    with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET)
 
 
 def _discard(connection: LdapObject) -> None:
     with contextlib.suppress(ldap.LDAPError):  # it may never have come to be
         connection.unbind_ext_s()
-
-
-def _bind_refusal(error: ldap.LDAPError) -> str:
-    code = bind_sub_code(error)
-    return f"The directory refuses the bind name or the password{f' (data {code})' if code else ''}"
-
-
-_WRONG_PASSWORD = ("52e", None)  # [MS-ERREF] 2.2, ERROR_LOGON_FAILURE
-
-
-def is_wrong_password(refused: BadCredentials) -> bool:
-    """Whether a bind was refused for its name or password, and for nothing else that is known of the account."""
-    return bind_sub_code_of(refused) in _WRONG_PASSWORD
-
-
-def bind_sub_code_of(refused: BadCredentials) -> str | None:
-    """The same of a refusal that was made from it."""
-    return bind_sub_code(refused.__cause__) if isinstance(refused.__cause__, ldap.LDAPError) else None
-
-
-def bind_sub_code(error: ldap.LDAPError) -> str | None:
-    """The ``data`` AD puts into the message of a refused bind, in lower case: ``52e``."""
-    info = error.args[0].get("info", "") if error.args and isinstance(error.args[0], dict) else ""
-    _, found, rest = str(info).partition(" data ")
-    return rest.partition(",")[0].strip().lower() or None if found else None
 
 
 def begins_tls(plain: socket.socket) -> bool:
@@ -242,12 +219,11 @@ def begins_tls(plain: socket.socket) -> bool:
 
 def _tls_complaint(url: str, settings: ServerSettings, seconds: float) -> str | None:
     """Try the handshake with Python's own TLS, which tells what libldap keeps to itself; None: it was not that."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+    host, port = address_of(url)
     context = ssl.create_default_context(cadata=settings.ca_certificate)  # None: the system's authorities
     try:
-        with socket.create_connection((host, parts.port or _PORTS[parts.scheme]), timeout=seconds) as plain:
-            if parts.scheme == "ldap" and not begins_tls(plain):
+        with socket.create_connection((host, port), timeout=seconds) as plain:
+            if urlsplit(url).scheme == "ldap" and not begins_tls(plain):
                 return "it does not offer StartTLS"
             with context.wrap_socket(plain, server_hostname=host):
                 return None

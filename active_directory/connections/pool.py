@@ -12,14 +12,14 @@ from time import perf_counter
 
 import ldap
 
-from active_directory import measurements
-from active_directory.connections.attempts import BROKEN, Attempts
+from active_directory.connections import measurements
+from active_directory.connections.attempts import BROKEN, Attempts, ConnectionSilent
 from active_directory.connections.connection import Connection, open_connection
+from active_directory.connections.measurements import connecting
 from active_directory.connections.preferred_controller import ONE_SERVER, Agreement
 from active_directory.connections.servers_asked import note_asked
 from active_directory.connections.settings import ServerSettings
 from active_directory.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
-from active_directory.measurements import connecting
 
 Opener = Callable[[str, ServerSettings, float], Connection]
 
@@ -52,7 +52,7 @@ class Pool:
         self._open = 0
         self._closed = False
         self._penalties: dict[str, float] = {}
-        self._credentials_refused: tuple[float, str] | None = None
+        self._credentials_refused = 0.0, ""
         self._connecting = threading.Lock()
 
     def acquire(self, deadline: float, *, new: bool = False, server: str | None = None) -> Connection:
@@ -67,29 +67,26 @@ class Pool:
         finally:
             measurements.listener.waited(perf_counter() - began)
 
-    def borrowed(self, attempts: Attempts, kind: str, server: str | None = None) -> "Borrowed":
-        """A connection for reading, put back where it belongs at the end of the block."""
-        return Borrowed(self, attempts, kind, server)
-
     def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
         wanted = server or self._agreed_server()
         with self._lock:
             while not self._idle and self._open >= self._settings.pool_size:
                 self._wait(deadline)
-            place = None if new else self._place_of_idle(wanted)
-            if place is not None:
-                connection = self._idle.pop(place)
+            fitting = [] if new else [idle for idle in self._idle if wanted in (None, idle.url)]
+            connection: Connection | None = None
+            if fitting:
+                connection = fitting[-1]
+                self._idle.remove(connection)
             elif self._open >= self._settings.pool_size:
                 connection, new = self._idle.pop(0), True
             else:
                 self._open += 1
-                connection = None
         try:
             if connection is not None and (new or not self._is_usable(connection)):
                 connection.abort()
                 connection = None
             if connection is None:
-                return self._connect(deadline, wanted, only=server is not None)
+                return self._connect(deadline, (server,) if server else self.order(wanted))
             return connection if wanted else self._prefer_first_server(connection)
         except BaseException:
             self._forget()
@@ -111,13 +108,6 @@ class Pool:
         has_failed = agreed is not None and self._penalties.get(agreed, 0) > time.monotonic()
         return agreed if agreed in self._settings.urls and not has_failed else None
 
-    def _place_of_idle(self, wanted: str | None) -> int | None:
-        """Where the last one used waits, of those to the server that is wanted."""
-        if wanted is None:
-            return len(self._idle) - 1 if self._idle else None
-        places = range(len(self._idle) - 1, -1, -1)
-        return next((place for place in places if self._idle[place].url == wanted), None)
-
     def release(self, connection: Connection) -> None:
         """Take back a connection in order."""
         connection.last_used = time.monotonic()
@@ -132,29 +122,23 @@ class Pool:
 
     def discard(self, connection: Connection, *, server_failed: bool = False) -> None:
         """Take back a connection that must not be used again; with a failed server its idle ones go too."""
-        stale: list[Connection] = []
-        with self._lock:
-            if server_failed:
-                self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
-                stale = [idle for idle in self._idle if idle.url == connection.url]
-                for idle in stale:
-                    self._idle.remove(idle)
-                self._open -= len(stale)
-            self._open -= 1
-            self._changed.notify_all()
-        for broken in (connection, *stale):
-            broken.abort()
+        self._give_up(connection, server_failed=server_failed)
+        connection.abort()
 
     def part_with(self, connection: Connection) -> None:
         """Let a connection go that somebody else waits on: its place is free, and its server is slow.
 
         The idle ones to that server are closed: they would be as slow.
         """
+        self._give_up(connection, server_failed=True)
+
+    def _give_up(self, connection: Connection, *, server_failed: bool) -> None:
+        stale: list[Connection] = []
         with self._lock:
-            self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
-            stale = [idle for idle in self._idle if idle.url == connection.url]
-            for idle in stale:
-                self._idle.remove(idle)
+            if server_failed:
+                self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
+                stale = [idle for idle in self._idle if idle.url == connection.url]
+                self._idle = [idle for idle in self._idle if idle.url != connection.url]
             self._open -= len(stale) + 1
             self._changed.notify_all()
         for idle in stale:
@@ -217,13 +201,15 @@ class Pool:
             return preferred
         return connection
 
-    def _connect(self, deadline: float, wanted: str | None, *, only: bool) -> Connection:
+    def _connect(self, deadline: float, urls: Sequence[str]) -> Connection:
         """Open a connection, one at a time: many threads with a wrong password would lock the account out."""
         if not self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Unavailable("No domain controller answers in time")
         try:
-            self._require_credentials_not_refused()
-            return self._connect_to_any(deadline, (wanted,) if only and wanted else self.order(wanted))
+            refused_until, message = self._credentials_refused
+            if time.monotonic() < refused_until:
+                raise BadCredentials(message, result_code=49)
+            return self._connect_to_any(deadline, urls)
         finally:
             self._connecting.release()
 
@@ -237,7 +223,7 @@ class Pool:
                 with connecting(url):
                     connection = self._opener(url, self._settings, seconds)
             except BadCredentials as error:
-                self._credentials_refused = (time.monotonic() + CREDENTIALS_SECONDS, error.message)
+                self._credentials_refused = time.monotonic() + CREDENTIALS_SECONDS, error.message
                 raise
             except Unavailable as error:
                 self._penalties[url] = time.monotonic() + PENALTY_SECONDS
@@ -248,15 +234,12 @@ class Pool:
                 return connection
         raise problem or Unavailable("No domain controller answers in time")
 
-    def _require_credentials_not_refused(self) -> None:
-        if self._credentials_refused is not None:
-            until, message = self._credentials_refused
-            if time.monotonic() < until:
-                raise BadCredentials(message, result_code=49)
-
 
 class Borrowed:
-    """The block for which a connection is lent. Errors of BROKEN pass, others become this layer's own.
+    """The block for which a connection is lent, in a loop that ends when a block does.
+
+    A silent or broken connection ends the block without an error, as long as there is another attempt; other errors of
+    python-ldap become this layer's own.
 
     No generator makes it a context manager: that takes as long as finding the connection, with every read.
     """
@@ -275,20 +258,26 @@ class Borrowed:
         self._began = perf_counter()
         return self._connection
 
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
         connection, listener = self._connection, measurements.listener
         if isinstance(error, BROKEN):
             listener.failed(connection.url, self._kind, type(error).__name__)
             self._pool.discard(connection, server_failed=True)
+            self._attempts.count(error)
+            return True
         # A refusal leaves a connection in order, and a search given up has told the server to stop.
-        elif error is None or isinstance(error, (ldap.LDAPError, GeneratorExit, LdapError)):
+        if error is None or isinstance(error, (ldap.LDAPError, GeneratorExit, LdapError)):
             listener.used(connection.url, self._kind, perf_counter() - self._began)
             note_asked(connection.url)
             self._pool.release(connection)
             if isinstance(error, ldap.LDAPError):
                 raise error_from(error) from error
-        else:
-            self._pool.discard(connection)
+            return False
+        self._pool.discard(connection)
+        if isinstance(error, ConnectionSilent):
+            self._attempts.move()
+            return True
+        return False
 
 
 _POOLS: "weakref.WeakSet[Pool]" = weakref.WeakSet()

@@ -13,9 +13,7 @@ from urllib.parse import urlsplit
 
 from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName, load_der_x509_certificate
 
-from active_directory.connections.connection import begins_tls
-
-_PORTS = {"ldap": 389, "ldaps": 636}
+from active_directory.connections.connection import address_of, begins_tls
 
 
 class Obstacle(StrEnum):
@@ -36,12 +34,6 @@ class Certificate:
     names: tuple[str, ...]
     issuer: str
     ends: datetime
-
-
-def address_of(url: str) -> tuple[str, int]:
-    """The host and the port in an LDAP URL."""
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, _PORTS["ldaps"])
 
 
 def find_obstacle(url: str, seconds: float) -> Obstacle:

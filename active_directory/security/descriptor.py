@@ -2,7 +2,6 @@
 
 import enum
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -172,24 +171,56 @@ class SecurityDescriptor:
 _HEADER = struct.Struct("<BBHIIII")  # revision, Sbz1, control, offsets of owner, group, SACL and DACL
 _ACL_HEADER = struct.Struct("<BBHHH")  # revision, Sbz1, size, number of entries, Sbz2
 _ACE_HEADER = struct.Struct("<BBH")  # type, flags, size
-_MASK = struct.Struct("<I")
+_NUMBER = struct.Struct("<I")
 _OBJECT_TYPE_PRESENT, _INHERITED_OBJECT_TYPE_PRESENT = 0x1, 0x2
 _ACL_REVISIONS = (2, 4)  # [MS-DTYP] 2.4.5: the second has object types in it
 _KNOWN_TYPES = frozenset(AceType)
 
 
+class _Bytes:
+    """Bytes that are read part by part; ``MalformedDescriptor`` when a part is not there as a whole."""
+
+    def __init__(self, data: bytes, offset: int = 0) -> None:
+        self._data = data
+        self._offset = offset
+
+    def take(self, size: int | None = None) -> bytes:
+        """The next bytes; without a size all that are left."""
+        end = len(self._data) if size is None else self._offset + size
+        if not self._offset <= end <= len(self._data):
+            raise MalformedDescriptor("The security descriptor is cut short")
+        part, self._offset = self._data[self._offset : end], end
+        return part
+
+    def unpack(self, form: struct.Struct) -> tuple[int, ...]:
+        return form.unpack(self.take(form.size))
+
+    def sid(self) -> str:
+        start = self.take(8)
+        try:
+            return sid_to_text(start + self.take(4 * start[1]))
+        except ValueError as error:
+            raise MalformedDescriptor("A security identifier is malformed") from error
+
+
 def parse_descriptor(data: bytes) -> SecurityDescriptor:
     """Read an nTSecurityDescriptor value; ``MalformedDescriptor`` when anything in it is out of bounds."""
-    revision, _, control_bits, owner, group, sacl, dacl = _unpack(_HEADER, data, 0)
+    revision, _, control_bits, owner, group, sacl, dacl = _Bytes(data).unpack(_HEADER)
     control = Control(control_bits)
     if revision != 1 or Control.SELF_RELATIVE not in control:
         raise MalformedDescriptor("This is not a self-relative security descriptor of revision 1")
+
+    def at(offset: int) -> _Bytes:
+        if offset < _HEADER.size:
+            raise MalformedDescriptor("A part of the security descriptor overlaps its header")
+        return _Bytes(data, offset)
+
     return SecurityDescriptor(
         control,
-        _sid(data, _beyond_header(owner))[0] if owner else None,
-        _sid(data, _beyond_header(group))[0] if group else None,
-        _acl(data, _beyond_header(dacl)) if dacl and Control.DACL_PRESENT in control else None,
-        _acl(data, _beyond_header(sacl)) if sacl and Control.SACL_PRESENT in control else None,
+        at(owner).sid() if owner else None,
+        at(group).sid() if group else None,
+        _acl(at(dacl)) if dacl and Control.DACL_PRESENT in control else None,
+        _acl(at(sacl)) if sacl and Control.SACL_PRESENT in control else None,
     )
 
 
@@ -209,63 +240,28 @@ def is_protected_from_deletion(descriptor: SecurityDescriptor) -> bool:
     )
 
 
-def _beyond_header(offset: int) -> int:
-    if offset < _HEADER.size:
-        raise MalformedDescriptor("A part of the security descriptor overlaps its header")
-    return offset
-
-
-def _acl(data: bytes, offset: int) -> Acl:
-    revision, _, size, count, _ = _unpack(_ACL_HEADER, data, offset)
+def _acl(source: _Bytes) -> Acl:
+    revision, _, size, count, _ = source.unpack(_ACL_HEADER)
     if revision not in _ACL_REVISIONS or size < _ACL_HEADER.size:
         raise MalformedDescriptor("An access control list has an unknown revision or is shorter than its header")
-    body = _slice(data, offset, size)
-    return Acl(revision, tuple(_aces(body, count)))
+    entries = _Bytes(source.take(size - _ACL_HEADER.size))
+    return Acl(revision, tuple(_ace(entries) for _ in range(count)))
 
 
-def _aces(body: bytes, count: int) -> Iterator[Ace]:
-    offset = _ACL_HEADER.size
-    for _ in range(count):
-        kind, flags, size = _unpack(_ACE_HEADER, body, offset)
-        if size < _ACE_HEADER.size:
-            raise MalformedDescriptor("An access control entry is shorter than its header")
-        yield _ace(kind, AceFlags(flags), _slice(body, offset, size)[_ACE_HEADER.size :])
-        offset += size
-
-
-def _ace(kind: int, flags: AceFlags, content: bytes) -> Ace:
+def _ace(source: _Bytes) -> Ace:
+    kind, flag_bits, size = source.unpack(_ACE_HEADER)
+    if size < _ACE_HEADER.size:
+        raise MalformedDescriptor("An access control entry is shorter than its header")
+    flags, content = AceFlags(flag_bits), _Bytes(source.take(size - _ACE_HEADER.size))
     if kind not in _KNOWN_TYPES:
-        return Ace(kind, flags, AccessMask(0), None, body=content)
-    (mask,) = _unpack(_MASK, content, 0)
-    offset = _MASK.size
+        return Ace(kind, flags, AccessMask(0), None, body=content.take())
+    (mask,) = content.unpack(_NUMBER)
     object_type = inherited_object_type = None
     if kind in OBJECT_TYPES:
-        (present,) = _unpack(_MASK, content, offset)
-        offset += _MASK.size
+        (present,) = content.unpack(_NUMBER)
         if present & _OBJECT_TYPE_PRESENT:
-            object_type = UUID(bytes_le=_slice(content, offset, 16))
-            offset += 16
+            object_type = UUID(bytes_le=content.take(16))
         if present & _INHERITED_OBJECT_TYPE_PRESENT:
-            inherited_object_type = UUID(bytes_le=_slice(content, offset, 16))
-            offset += 16
-    sid, end = _sid(content, offset)
-    return Ace(AceType(kind), flags, AccessMask(mask), sid, object_type, inherited_object_type, content[end:])
-
-
-def _sid(data: bytes, offset: int) -> tuple[str, int]:
-    """The SID at an offset and where it ends."""
-    size = 8 + 4 * _slice(data, offset, 8)[1]
-    try:
-        return sid_to_text(_slice(data, offset, size)), offset + size
-    except ValueError as error:
-        raise MalformedDescriptor("A security identifier is malformed") from error
-
-
-def _slice(data: bytes, offset: int, size: int) -> bytes:
-    if offset < 0 or offset + size > len(data):
-        raise MalformedDescriptor("The security descriptor is cut short")
-    return data[offset : offset + size]
-
-
-def _unpack(form: struct.Struct, data: bytes, offset: int) -> tuple[int, ...]:
-    return form.unpack(_slice(data, offset, form.size))
+            inherited_object_type = UUID(bytes_le=content.take(16))
+    sid = content.sid()
+    return Ace(AceType(kind), flags, AccessMask(mask), sid, object_type, inherited_object_type, content.take())

@@ -6,7 +6,6 @@ The rights of a directory's own extended rights come from the directory; reading
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from uuid import UUID
 
 from active_directory.entry import Entry
@@ -101,7 +100,7 @@ class ObjectTypes:
         """Build it from the controlAccessRight entries of the configuration; malformed ones are left out."""
         rights: dict[tuple[Subject, UUID], str] = {}
         for entry in entries:
-            subject = _BY_VALID_ACCESSES.get(entry.integer("validAccesses") or 0)
+            subject = _BY_VALID_ACCESSES.get(entry.number("validAccesses"))
             try:
                 guid = UUID(entry.text("rightsGuid") or "")
             except ValueError:
@@ -137,8 +136,4 @@ class ObjectTypes:
         if subject is Subject.CLASS:
             object_class = self.schema.object_class(name)
             return object_class.schema_id_guid if object_class else None
-        return self._guids.get((subject, name))
-
-    @cached_property
-    def _guids(self) -> Mapping[tuple[Subject, str], UUID]:
-        return {(subject, name): guid for (subject, guid), name in self.rights.items()}
+        return next((guid for (kind, guid), known in self.rights.items() if (kind, known) == (subject, name)), None)

@@ -51,6 +51,7 @@ class Delete:
 
     dn: str
     tree: bool = False
+    guarded: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Rename:
     dn: str
     new_rdn: str
     new_parent: str | None = None
+    guarded: ClassVar[bool] = False
 
 
 Write = Add | Modify | Delete | Rename

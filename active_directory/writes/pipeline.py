@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import ldap
 
-from active_directory import measurements
+from active_directory.connections import measurements
 from active_directory.connections.connection import Connection
 from active_directory.errors import InvalidValue, LdapError, OutcomeUnknown, Unavailable, error_from
-from active_directory.writes.changes import Add, Modify
+from active_directory.writes.changes import Write
 from active_directory.writes.late import LateAnswers, StillUnderWay
 from active_directory.writes.sending import send
 
@@ -37,10 +37,12 @@ class _UnderWay(NamedTuple):
 
 
 class Pipeline:
-    """The writes of one `write_many`. Once the connection `is_lost`, or an answer `is_late`, nothing more is sent."""
+    """Some writes. Once the connection is lost, or an answer `is_late`, nothing more is sent."""
 
-    def __init__(self, connection: Connection, writes: Iterator[Add | Modify], seconds: float) -> None:
-        self.is_lost = False
+    def __init__(self, connection: Connection, writes: Iterator[Write], seconds: float) -> None:
+        self.has_failed = False
+        """Whether the server said that it cannot serve, or the connection to it was lost."""
+        self._is_lost = False
         self._late: LateAnswers | None = None
         self._connection = connection
         self._writes = writes
@@ -64,29 +66,28 @@ class Pipeline:
 
     def _fill(self) -> bool:
         """Send until enough are on their way or none is left; whether any is on its way."""
-        while not self.is_lost and not self.is_late and len(self._under_way) < _DEPTH:
+        while not self._is_lost and not self.is_late and len(self._under_way) < _DEPTH:
             write = next(self._writes, None)
             if write is None:
                 break
             self._under_way.append(self._send(write))
         return bool(self._under_way)
 
-    def _send(self, write: Add | Modify) -> _UnderWay:
+    def _send(self, write: Write) -> _UnderWay:
         sent_at = time.monotonic()
         try:
             return _UnderWay(send(self._connection.ldap, write), write.guarded, sent_at)
+        except InvalidValue as refused:
+            error: LdapError = refused
         except ldap.LDAPError as failure:
-            error = error_from(failure, guarded=write.guarded, writing=True)
-            self.is_lost = isinstance(error, OutcomeUnknown)  # it may have left
-        except (TypeError, ValueError):  # python-ldap refuses NUL and lone surrogates before sending
-            error = InvalidValue("A name in the write has characters the directory cannot take")
+            error = self._error_from(failure, guarded=write.guarded)
         return _UnderWay(0, write.guarded, sent_at, error)
 
     def _next_answer(self) -> LdapError | None:
         sent = self._under_way.popleft()
         if sent.error is not None:
             return sent.error
-        if self.is_lost:
+        if self._is_lost:
             return OutcomeUnknown("The connection was lost before the directory answered")
         if self._late is not None:
             return StillUnderWay(self._late)
@@ -100,13 +101,17 @@ class Pipeline:
             self._late = LateAnswers(self._connection, [each.message for each in owed])
             return StillUnderWay(self._late)
         except ldap.LDAPError as failure:
-            error = error_from(failure, guarded=sent.guarded, writing=True)
-            self.is_lost = isinstance(error, OutcomeUnknown)
-            if self.is_lost:
-                measurements.listener.failed(self._connection.url, "write", type(failure).__name__)
-            return error
+            return self._error_from(failure, guarded=sent.guarded)
         now = time.monotonic()
         # Before, the server was at those that were sent earlier.
         measurements.listener.used(self._connection.url, "write", now - max(sent.sent_at, self._answered_at))
         self._answered_at = now
         return None
+
+    def _error_from(self, failure: ldap.LDAPError, *, guarded: bool) -> LdapError:
+        error = error_from(failure, guarded=guarded, writing=True)
+        self._is_lost = isinstance(error, OutcomeUnknown)  # it may have left
+        if isinstance(error, OutcomeUnknown | Unavailable):
+            self.has_failed = True
+            measurements.listener.failed(self._connection.url, "write", type(failure).__name__)
+        return error

@@ -28,7 +28,6 @@ from active_directory import (
     LdapError,
     ServerSettings,
     Unavailable,
-    is_wrong_password,
     open_connection,
     run_in_background,
     sid_to_text,
@@ -179,7 +178,7 @@ class CountedOpener:
             try:
                 found = open_connection(account.server, one, max(0.1, deadline - time.monotonic()))
             except LdapError as error:
-                if isinstance(error, BadCredentials) and is_wrong_password(error):
+                if isinstance(error, BadCredentials) and error.is_wrong_password:
                     wrong.append(password)
                     first = first or error
                     continue

@@ -21,7 +21,6 @@ from active_directory import (
     TlsError,
     Unavailable,
     address_of,
-    bind_sub_code_of,
     find_obstacle,
     read_certificate,
 )
@@ -141,7 +140,7 @@ def _in_words(text: str) -> str:
 
 
 def _bind_fault(error: BadCredentials, settings: ServerSettings) -> Fault:
-    code = bind_sub_code_of(error)
+    code = error.sub_code
     known = _REFUSED_BINDS.get(code or "")
     says, advice = known or (_("it does not say why"), _("Check both, and the account's state"))
     message = f"{_said(error) or _('The directory refuses the bind name or the password')}: {says}"

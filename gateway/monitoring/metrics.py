@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from active_directory import listen
+from active_directory import Listener, listen
 from audit.security import tell_of_refusals
 from core import tracing
 from gateway.monitoring import metrics_folder
@@ -147,7 +147,7 @@ class _Processes(Collector):
         return [memory, time]
 
 
-class _Directories:
+class _Directories(Listener):
     """How each domain controller answers; told by the LDAP layer."""
 
     def used(self, server: str, kind: str, seconds: float) -> None:

@@ -50,7 +50,7 @@ def test_samba_understands_the_same() -> None:
         assert same_order(shown["sddl"]) == same_order(text)
 
 
-SHORT_NAMES = (  # noqa: SIM905 - a list literal would be one name a line
+SHORT_NAMES = (
     "WD CO CG OW NU IU SU AN ED PS AU RC SY LS NS WR UD BA BU BG PU AO SO PO BO RE RU RD NO MU LU IS CY ER CD RA ES MS "
     "HA AA RM AC LW ME MP HI SI AS SS RO LA LG DA DU DG DC DD CA SA EA PA CN AP KA EK RS"
 ).split()

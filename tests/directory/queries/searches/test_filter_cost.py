@@ -263,13 +263,13 @@ def test_an_expensive_filter_gets_a_short_one(
 ) -> None:
     configure("Searches", ExpensiveSeconds=7)
     sent: list[tuple[str, int]] = []
-    send = ldap_streaming._send
+    send = ldap_streaming.Request.__init__
 
-    def note(connection: Any, query: Any, deadline: float | None, *rest: Any) -> int:
+    def note(request: Any, connection: Any, query: Any, *rest: Any, **named: Any) -> None:
         sent.append((query.filter, 0 if query.seconds is None else query.seconds))
-        return send(connection, query, deadline, *rest)
+        send(request, connection, query, *rest, **named)
 
-    monkeypatch.setattr(ldap_streaming, "_send", note)
+    monkeypatch.setattr(ldap_streaming.Request, "__init__", note)
     assert ask(integration, base=organizational_unit, filter=chains(1)).status == 200
     assert {seconds for text, seconds in sent if IN_CHAIN in text} == {7}
     sent.clear()
@@ -282,13 +282,13 @@ def test_an_expensive_search_has_a_connection_of_its_own(
 ) -> None:
     """What a domain controller's process is busy with, others wait for whose connections belong to it."""
     used: dict[bool, list[Any]] = {True: [], False: []}
-    send = ldap_streaming._send
+    send = ldap_streaming.Request.__init__
 
-    def note(connection: Any, query: Any, *rest: Any) -> int:
+    def note(request: Any, connection: Any, query: Any, *rest: Any, **named: Any) -> None:
         used[IN_CHAIN in query.filter].append(connection)
-        return send(connection, query, *rest)
+        send(request, connection, query, *rest, **named)
 
-    monkeypatch.setattr(ldap_streaming, "_send", note)
+    monkeypatch.setattr(ldap_streaming.Request, "__init__", note)
     for filter in ("(sn=x)", chains(1), "(sn=x)", chains(1), "(sn=x)"):
         assert ask(integration, base=organizational_unit, filter=filter).status == 200
     assert len(set(used[True])) == 1
@@ -314,10 +314,14 @@ def test_a_time_limit_reached_is_told_as_that(
     info: str,
     organizational_unit: str,
 ) -> None:
-    def over(*_: Any, **__: Any) -> Any:
+    answered = ldap_streaming.Request._next_answer
+
+    def over(request: ldap_streaming.Request, **named: Any) -> Any:
+        if request._query.scope is Scope.BASE:
+            return answered(request, **named)
         time.sleep(0.6)
         raise error({"result": result, "desc": "", "info": info})
 
-    monkeypatch.setattr(ldap_streaming, "_next_answer", over)
+    monkeypatch.setattr(ldap_streaming.Request, "_next_answer", over)
     answer = ask(integration, base=organizational_unit, filter=chains(1))
     assert (answer.status, answer.code) == (503, "AD.Directory.LimitExceeded")

@@ -5,13 +5,15 @@ What is made of it is the listener's business; here it is only made sure that no
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from active_directory.errors import LdapError
 
 
-class Listener(Protocol):
-    """`server` is the URL of a domain controller, `kind` `read`, `search` or `write`, and times are in seconds."""
+class Listener:
+    """`server` is the URL of a domain controller, `kind` `read`, `search` or `write`, and times are in seconds.
+
+    This one makes nothing of what it is told.
+    """
 
     def used(self, server: str, kind: str, seconds: float) -> None:
         """A connection was used, and is in order afterwards: the answer may have been a refusal."""
@@ -23,15 +25,7 @@ class Listener(Protocol):
         """A connection was waited for: others had all of them, or one had to be opened."""
 
 
-class _Nobody:
-    def used(self, server: str, kind: str, seconds: float) -> None: ...
-
-    def failed(self, server: str, kind: str, error: str) -> None: ...
-
-    def waited(self, seconds: float) -> None: ...
-
-
-listener: Listener = _Nobody()
+listener = Listener()
 
 
 def listen(new: Listener) -> None:
