@@ -1,11 +1,11 @@
 """The table of templates for who joins, moves or leaves. What one may hold is in `queries.change_templates`."""
 
-from typing import Any
 from uuid import uuid4
 
 from django.db import models
-from django.db.models import F
 from django.db.models.functions import Lower
+
+from directory.models.revisions import Revised
 
 
 class Occasion(models.TextChoices):
@@ -24,13 +24,12 @@ class AccountChange(models.TextChoices):
     DISABLE = "disable"
 
 
-class ChangeTemplate(models.Model):
+class ChangeTemplate(Revised):
     """A named list of changes of a person, in one directory.
 
     Place and groups are kept by objectGUID, so that a rename neither breaks nor captures them. `joins` and `leaves` are
     lists of `{"id", "distinguishedName"}`, with the name last seen. `attributes` are values by attribute name, with
     placeholders (`directory.shapes.placeholders`) for what differs each time; without values an attribute is cleared.
-    `revision` grows with every change.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -47,9 +46,6 @@ class ChangeTemplate(models.Model):
     leaves_others = models.BooleanField("leaves all other groups", default=False)
     attributes = models.JSONField(default=dict)
     account = models.CharField(max_length=16, choices=AccountChange.choices, default=AccountChange.KEEP)
-    revision = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-    changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ("name",)
@@ -63,10 +59,3 @@ class ChangeTemplate(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save and count the revision up in the database itself, so that two changes at once are two revisions."""
-        if not self._state.adding:
-            self.revision = F("revision") + 1
-        super().save(*args, **kwargs)
-        self.refresh_from_db(fields=["revision"])

@@ -5,7 +5,6 @@ Directory objects themselves are never stored here.
 
 import ipaddress
 import re
-from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -13,11 +12,11 @@ from uuid import uuid4
 from cryptography.x509 import load_pem_x509_certificates
 from django.core.exceptions import ValidationError
 from django.db import models
-from django.db.models import F
 
 from active_directory import DistinguishedName, InvalidValue
 from core.secrets.encryption import EncryptedTextField
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
+from directory.models.revisions import Revised
 
 
 def _client_id() -> str:
@@ -40,12 +39,9 @@ def require_server_urls(urls: Any, *, start_tls: bool) -> None:
         if parts.scheme != scheme:
             why = "StartTLS begins on ldap://" if start_tls else "without StartTLS only ldaps:// is encrypted"
             raise ValidationError(f"{url}: must be {scheme}://host[:port] ({why}).", code="invalid")
-        if not _is_host(parts.hostname) or not port_is_valid or url not in _written(parts.scheme, parts.netloc):
+        is_bare = url.removesuffix("/") == f"{scheme}://{parts.netloc}" and "@" not in parts.netloc
+        if not _is_host(parts.hostname) or not port_is_valid or not is_bare:
             raise ValidationError(f"{url}: must be {scheme}://host[:port] and nothing more.", code="invalid")
-
-
-def _written(scheme: str, netloc: str) -> Sequence[str]:
-    return (f"{scheme}://{netloc}", f"{scheme}://{netloc}/") if "@" not in netloc else ()
 
 
 def _is_host(name: str | None) -> bool:
@@ -78,7 +74,7 @@ def require_certificates(pem: str) -> None:
 _LEARNT = frozenset({"bind_account", "bind_account_learnt_for", "protection_changes"})
 
 
-class DirectoryConnection(models.Model):
+class DirectoryConnection(Revised):
     """How the gateway reaches one Active Directory domain, and as whom.
 
     `revision` grows with every change, so that each process notices that its pool of LDAP connections is outdated.
@@ -149,9 +145,6 @@ class DirectoryConnection(models.Model):
         help_text="What a person's tool sends in X-Client-Id to choose this directory. "
         "API keys have a Client ID of their own for each link.",
     )
-    revision = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-    changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ("name",)
@@ -209,7 +202,7 @@ class DirectoryConnection(models.Model):
         return self._state.adding or self.bind_password_given or self.bind_password != self._kept_password
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save and count the revision up in the database itself, so that two changes at once are two revisions."""
+        """Save, with a new seal where the password was given, and without what the gateway learns by itself."""
         if self._is_password_given():
             self.bind_seal = self._seal()
             changed = {"bind_seal"}
@@ -220,14 +213,47 @@ class DirectoryConnection(models.Model):
             if kwargs.get("update_fields") is not None:
                 kwargs["update_fields"] = {*kwargs["update_fields"], *changed}
         if not self._state.adding:
-            self.revision = F("revision") + 1
             given = kwargs.get("update_fields")
             if given is None:
                 given = {field.name for field in self._meta.concrete_fields if not field.primary_key} - _LEARNT
             kwargs["update_fields"] = {*given, "revision", "changed_at"}
         super().save(*args, **kwargs)
-        self.refresh_from_db(fields=["revision"])
         self._kept_password, self.bind_password_given = self.bind_password, False
+
+
+_PERMISSIONS = """
+    read_object               Read and search directory objects
+    create_user               Create users
+    update_user               Update users
+    delete_user               Delete users
+    create_group              Create groups
+    update_group              Update groups
+    delete_group              Delete groups
+    create_computer           Create computers
+    update_computer           Update computers
+    delete_computer           Delete computers
+    create_organizationalunit Create organizational units
+    update_organizationalunit Update organizational units
+    delete_organizationalunit Delete organizational units
+    create_object             Create objects of any other class
+    update_object             Update objects of any other class
+    delete_object             Delete objects of any other class
+    move_object               Move objects to another container
+    manage_membership         Add and remove members of groups
+    enable_account            Enable accounts
+    disable_account           Disable accounts
+    unlock_account            Unlock accounts
+    reset_password            Reset passwords
+    change_password           Change passwords, knowing the current one
+    run_accounts              Enable or disable all accounts of an organizational unit in one run
+    read_deleted              Read deleted objects
+    restore_deleted           Restore deleted objects
+    read_confidential         Read attributes that the schema marks confidential
+    read_acl                  Read access control lists and delegations
+    run_savedfilter           Run saved filters
+    manage_savedfilter        Create, change and delete saved filters
+    manage_protected          Change protected objects (administrators, domain controllers, system objects)
+"""
 
 
 class DirectoryPermission(models.Model):
@@ -237,36 +263,4 @@ class DirectoryPermission(models.Model):
         managed = False
         default_permissions = ()
         verbose_name = "directory object"
-        permissions = (
-            ("read_object", "Read and search directory objects"),
-            ("create_user", "Create users"),
-            ("update_user", "Update users"),
-            ("delete_user", "Delete users"),
-            ("create_group", "Create groups"),
-            ("update_group", "Update groups"),
-            ("delete_group", "Delete groups"),
-            ("create_computer", "Create computers"),
-            ("update_computer", "Update computers"),
-            ("delete_computer", "Delete computers"),
-            ("create_organizationalunit", "Create organizational units"),
-            ("update_organizationalunit", "Update organizational units"),
-            ("delete_organizationalunit", "Delete organizational units"),
-            ("create_object", "Create objects of any other class"),
-            ("update_object", "Update objects of any other class"),
-            ("delete_object", "Delete objects of any other class"),
-            ("move_object", "Move objects to another container"),
-            ("manage_membership", "Add and remove members of groups"),
-            ("enable_account", "Enable accounts"),
-            ("disable_account", "Disable accounts"),
-            ("unlock_account", "Unlock accounts"),
-            ("reset_password", "Reset passwords"),
-            ("change_password", "Change passwords, knowing the current one"),
-            ("run_accounts", "Enable or disable all accounts of an organizational unit in one run"),
-            ("read_deleted", "Read deleted objects"),
-            ("restore_deleted", "Restore deleted objects"),
-            ("read_confidential", "Read attributes that the schema marks confidential"),
-            ("read_acl", "Read access control lists and delegations"),
-            ("run_savedfilter", "Run saved filters"),
-            ("manage_savedfilter", "Create, change and delete saved filters"),
-            ("manage_protected", "Change protected objects (administrators, domain controllers, system objects)"),
-        )
+        permissions = tuple((line.split()[0], line.split(maxsplit=1)[1]) for line in _PERMISSIONS.strip().splitlines())

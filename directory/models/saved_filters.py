@@ -1,19 +1,19 @@
 """The table of saved filters. What one may hold and how it is run is `saved_filters`' matter."""
 
-from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F
 from django.db.models.functions import Lower
 
+from directory.models.revisions import Revised
 
-class SavedFilter(models.Model):
+
+class SavedFilter(Revised):
     """A search that a person keeps under a name, for one directory.
 
     The base is kept by objectGUID, so that a rename neither breaks nor captures it; `base_dn` is its name as last seen.
-    `revision` grows with every change: a cursor belongs to the revision it was made under. A person's filters end with
+    A cursor belongs to the revision it was made under. A person's filters end with
     the person, a directory's with its connection.
     """
 
@@ -30,9 +30,6 @@ class SavedFilter(models.Model):
     scope = models.CharField(max_length=16)
     attributes = models.JSONField(default=list)
     shared = models.BooleanField(default=False)
-    revision = models.PositiveIntegerField(default=1, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-    changed_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering = ("name",)
@@ -43,10 +40,3 @@ class SavedFilter(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save and count the revision up in the database itself, so that two changes at once are two revisions."""
-        if not self._state.adding:
-            self.revision = F("revision") + 1
-        super().save(*args, **kwargs)
-        self.refresh_from_db(fields=["revision"])
