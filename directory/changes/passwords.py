@@ -39,7 +39,6 @@ from directory.policies.password_policy import (
     contains_name,
     find_violation,
     is_exempt,
-    policy_for,
     policy_of,
 )
 from directory.shapes.modifications import Delta
@@ -78,7 +77,7 @@ def propose_reset(
             policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName")
         )
     elif not is_acceptable:
-        policy = policy_for(client, entry, new_password)
+        policy = policy_of(client, entry)
         require_acceptable(policy, entry, new_password)
     setting = Modification("replace", "unicodePwd", (quoted_password(new_password),))
     delta = Delta([setting], [_NEW_PASSWORD])

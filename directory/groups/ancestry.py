@@ -6,12 +6,10 @@ and tokenGroups knows neither distribution groups nor, on Samba, the groups of a
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from threading import Lock
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
-from active_directory import MANGLED, Client, DistinguishedName, Entry, Equals, Or, Scope
+from active_directory import MANGLED, Client, DistinguishedName, Entry, Equals, Filter
+from directory.lookup.kept import kept_by_client
 
 NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
 """What a group must have been read with to be placed among others."""
@@ -19,7 +17,7 @@ NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "me
 ABOVE_ATTRIBUTES = ("objectSid", "memberOf", "primaryGroupID")
 """What an object must have been read with to be followed to its groups."""
 
-_NAMES_IN_ONE_FILTER = 100
+_NAMES_IN_ONE_SEARCH = 100
 _MOST_REMEMBERED = 10_000
 
 Key = str | bytes
@@ -44,18 +42,6 @@ class UnreadableGroup(NamedTuple):
     elsewhere: bool
 
 
-@dataclass(slots=True)
-class ExtraSearch:
-    """Other objects to be read by the first search for groups, which costs less than a search of their own.
-
-    `entries` are those found; None when no search for groups was needed.
-    """
-
-    names: tuple[str, ...]
-    attributes: tuple[str, ...]
-    entries: list[Entry] | None = field(default=None)
-
-
 def groups_above(client: Client, entry: Entry) -> Iterator[Ancestor]:
     """The groups an entry, read with ABOVE_ATTRIBUTES, belongs to, and all above these: each once, nearest first.
 
@@ -64,15 +50,13 @@ def groups_above(client: Client, entry: Entry) -> Iterator[Ancestor]:
     return (step for step in iter_ancestors(client, entry) if isinstance(step, Ancestor))
 
 
-def iter_ancestors(
-    client: Client, entry: Entry, *, alongside: ExtraSearch | None = None
-) -> Iterator[Ancestor | UnreadableGroup]:
+def iter_ancestors(client: Client, entry: Entry) -> Iterator[Ancestor | UnreadableGroup]:
     """The same, with the groups that cannot be read.
 
     What is above a group seldom changes: where it was found before, it is asked for in the same search, which then is
     the only one. That a group is above another is said by what was just read, never by what is remembered.
     """
-    groups = _Groups(client, alongside)
+    groups = _Groups(client)
     level: dict[Key, tuple[str, ...]] = dict.fromkeys(group_keys(entry), ())
     reached: set[Key] = set()
     while level:
@@ -143,41 +127,31 @@ def is_deleted(client: Client, key: Key) -> bool:
 class _Groups:
     """Groups by their names and SIDs, read when they are needed, and with them those that were above them before."""
 
-    def __init__(self, client: Client, alongside: ExtraSearch | None = None) -> None:
+    def __init__(self, client: Client) -> None:
         self.found: dict[Key, Entry] = {}
         self._client = client
         self._memory = _memory_of(client)
-        self._alongside = alongside
 
     def read(self, keys: Iterable[Key]) -> list[str]:
         """Read those not found yet; gives the names of groups that were named here in another spelling."""
         missing = [key for key in keys if key not in self.found]
         asked = _with_those_above(missing, self._memory) if missing else {}
         spelled_otherwise = []
-        for group in self._search(asked):
+        for group in self._client.find_any(map(_is_named, asked), NESTING_ATTRIBUTES):
             if not _is_readable(group):
                 continue
             found: tuple[Key, ...] = (group.dn, *group.values("objectSid"))
             self.found |= dict.fromkeys(found, group)
-            _remember(self._memory, found, group.texts("memberOf"))
+            if len(self._memory) >= _MOST_REMEMBERED:
+                self._memory.clear()
+            self._memory |= dict.fromkeys(found, tuple(group.texts("memberOf")))
             if asked.keys().isdisjoint(found):
                 spelled_otherwise.append(group.dn)
         return spelled_otherwise
 
-    def _search(self, asked: Iterable[Key]) -> Iterator[Entry]:
-        besides, self._alongside = self._alongside, None
-        keys = list(asked)
-        if besides is None or not keys:
-            self._alongside = besides
-            yield from _search(self._client, keys, NESTING_ATTRIBUTES)
-            return
-        besides.entries = []
-        names = {name.lower() for name in besides.names}
-        for entry in _search(self._client, [*keys, *besides.names], (*NESTING_ATTRIBUTES, *besides.attributes)):
-            if entry.dn.lower() in names:
-                besides.entries.append(entry)
-            else:
-                yield entry
+
+def _is_named(key: Key) -> Filter:
+    return Equals("objectSid" if isinstance(key, bytes) else "distinguishedName", key)
 
 
 def _is_readable(group: Entry) -> bool:
@@ -203,17 +177,13 @@ def _missing(client: Client, key: Key, way: tuple[str, ...]) -> UnreadableGroup 
 
 def _is_of_domain(client: Client, name: str) -> bool:
     """Whether the name is one of this domain's, and not of another's, whose name may end in the same way."""
-    domain = DistinguishedName.parse(client.default_naming_context)
-    above: DistinguishedName | None = DistinguishedName.parse(name)
-    while above is not None and above.rdn_attribute.upper() != "DC":
-        above = above.parent
-    return above == domain
+    return DistinguishedName.parse(name).domain == DistinguishedName.parse(client.default_naming_context)
 
 
 def _with_those_above(keys: Iterable[Key], memory: Mapping[Key, tuple[str, ...]]) -> dict[Key, None]:
     """The keys, and as far as one more search can hold it what was above them when it was last read."""
     asked = dict.fromkeys(keys)
-    most = max(len(asked), _NAMES_IN_ONE_FILTER)
+    most = max(len(asked), _NAMES_IN_ONE_SEARCH)
     waiting = list(asked)
     for key in waiting:
         for name in memory.get(key, ()):
@@ -223,24 +193,7 @@ def _with_those_above(keys: Iterable[Key], memory: Mapping[Key, tuple[str, ...]]
     return asked
 
 
-def _search(client: Client, keys: Iterable[Key], attributes: tuple[str, ...]) -> Iterator[Entry]:
-    conditions = [Equals("objectSid" if isinstance(key, bytes) else "distinguishedName", key) for key in keys]
-    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
-        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        yield from client.search(client.default_naming_context, Scope.SUBTREE, some, attributes)
-
-
-_lock = Lock()
-_memories: WeakKeyDictionary[Client, dict[Key, tuple[str, ...]]] = WeakKeyDictionary()
-
-
-def _memory_of(client: Client) -> dict[Key, tuple[str, ...]]:
+@kept_by_client
+def _memory_of(_client: Client) -> dict[Key, tuple[str, ...]]:
     """The names of the groups directly above a group when it was last read."""
-    with _lock:
-        return _memories.setdefault(client, {})
-
-
-def _remember(memory: dict[Key, tuple[str, ...]], keys: Iterable[Key], above: Iterable[str]) -> None:
-    if len(memory) >= _MOST_REMEMBERED:
-        memory.clear()
-    memory.update(dict.fromkeys(keys, tuple(above)))
+    return {}

@@ -1,10 +1,9 @@
 """Groups in groups: what lies below one, and which groups may hold which. Reads; proposes nothing."""
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable
 from uuid import UUID
 
-from active_directory import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
+from active_directory import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, GroupType, Or, text_to_sid
 from core.text.messages import message
 from directory import errors
 from directory.groups.ancestry import NESTING_ATTRIBUTES, groups_above
@@ -13,7 +12,6 @@ from directory.shapes.modifications import Delta
 MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")
 """What a member must have been read with to be judged."""
 
-_NAMES_IN_ONE_FILTER = 100
 _GROUP = Equals("objectClass", "group")
 _GROUP_CLASS, _FOREIGN = b"group", b"foreignSecurityPrincipal"
 _SCOPES = GroupType.GLOBAL | GroupType.UNIVERSAL | GroupType.DOMAIN_LOCAL
@@ -27,8 +25,9 @@ def groups_below(client: Client, group: Entry) -> list[Entry]:
     known = {group.dn: group}
     level = [group]
     while level:
-        members = _groups(client, [Equals("memberOf", holder.dn) for holder in level])
-        level = [member for member in members if member.dn not in known]
+        is_inside = [Equals("memberOf", holder.dn) for holder in level]
+        members = {member.dn: member for member in client.find_any(is_inside, NESTING_ATTRIBUTES, within=_GROUP)}
+        level = [member for dn, member in members.items() if dn not in known]
         known.update((member.dn, member) for member in level)
     return list(known.values())
 
@@ -55,7 +54,7 @@ def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entr
 
     Distribution groups are left to the directory, which is not so strict with them.
     """
-    holder = GroupType.from_directory(group.integer("groupType") or 0)
+    holder = GroupType.from_directory(group.number("groupType"))
     allowed = _MAY_HOLD.get(holder & _SCOPES)
     if allowed is None or not holder & GroupType.SECURITY_ENABLED:
         return None
@@ -66,7 +65,7 @@ def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entr
             return member, f"{described} a member from another domain or a well-known principal."
         if _GROUP_CLASS not in classes:
             continue
-        held = GroupType.from_directory(member.integer("groupType") or 0)
+        held = GroupType.from_directory(member.number("groupType"))
         if held & GroupType.SECURITY_ENABLED and not held & _SCOPES & allowed:
             return member, f"{described} a {_NAMED.get(held & _SCOPES, 'local')} group as a member."
     return None
@@ -83,12 +82,14 @@ def require_type_fits(client: Client, group: Entry, delta: Delta, *, tell: Calla
     changed = Entry(group.dn, {"objectClass": [b"group"], "groupType": list(after[0])})
     leaving = {name for step in delta.modifications if step.op == "delete" for name in step.values}
     may_not_suit = And(Or(_GROUP, Equals("objectClass", "foreignSecurityPrincipal")), Equals("memberOf", group.dn))
-    members = [member for member in _search(client, may_not_suit) if member.dn.encode() not in leaving]
+    members = [
+        member for member in client.search_domain(may_not_suit, NESTING_ATTRIBUTES) if member.dn.encode() not in leaving
+    ]
     if complaint := complaint_about_scopes(changed, members):
         raise errors.DirectoryRejected(
             message("{complaint} It has {tell}.", complaint=complaint[1], tell=tell(complaint[0].dn))
         )
-    for holder in _search(client, And(_GROUP, Equals("member", group.dn))):
+    for holder in client.search_domain(And(_GROUP, Equals("member", group.dn)), NESTING_ATTRIBUTES):
         if complaint := complaint_about_scopes(holder, [changed]):
             raise errors.DirectoryRejected(
                 message("{complaint} It would be one of {tell}.", complaint=complaint[1], tell=tell(holder.dn))
@@ -121,14 +122,10 @@ def require_nobodys_primary_group(client: Client, leaving: Collection[Entry], *,
     an account, as far as `tell` lets the caller know it.
     """
     groups = {str(number): group for group in leaving if is_group(group) and (number := relative_id(group)) is not None}
-    conditions = [Equals("primaryGroupID", number) for number in groups]
-    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
-        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
-            group = groups[account.text("primaryGroupID") or ""]
-            raise errors.PrimaryGroup(
-                message("{dn} is the primary group of {tell}.", dn=group.dn, tell=tell(account.dn))
-            )
+    is_primary = (Equals("primaryGroupID", number) for number in groups)
+    for account in client.find_any(is_primary, ("primaryGroupID",)):
+        group = groups[account.text("primaryGroupID") or ""]
+        raise errors.PrimaryGroup(message("{dn} is the primary group of {tell}.", dn=group.dn, tell=tell(account.dn)))
 
 
 def relative_id(group: Entry) -> int | None:
@@ -139,20 +136,4 @@ def relative_id(group: Entry) -> int | None:
     sids = group.values("objectSid")
     if not sids or sids[0][8:-4] == text_to_sid(BUILTIN_DOMAIN_SID)[8:]:
         return None
-    (number,) = struct.unpack("<I", sids[0][-4:])
-    return int(number)
-
-
-def _groups(client: Client, conditions: Sequence[Filter]) -> Iterator[Entry]:
-    """The groups that fulfil one of these conditions, each once."""
-    seen = set()
-    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
-        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        for entry in _search(client, And(_GROUP, some)):
-            if entry.guid not in seen:
-                seen.add(entry.guid)
-                yield entry
-
-
-def _search(client: Client, condition: Filter) -> Iterator[Entry]:
-    return client.search(client.default_naming_context, Scope.SUBTREE, condition, NESTING_ATTRIBUTES)
+    return int.from_bytes(sids[0][-4:], "little")

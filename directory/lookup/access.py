@@ -76,20 +76,34 @@ def find_object(
     Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
     caller's scopes, where no name is told to be taken or free.
     """
-    client = client_of(call)
-    name = reference if isinstance(reference, UUID) else str(reference)
-    try:
-        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))), computed)
-    except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
-        if not isinstance(reference, UUID):
-            require_inside_scopes(call, str(reference))
-        require_absent(client, name)
-        raise errors.ObjectNotFound from None
-    # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
-    if not _is_within_directory(client, entry):
-        raise errors.ObjectNotFound
+    entry = _find(call, reference, (*_FOR_THE_CHECK, *attributes), computed, is_confined=True)
     require_inside_scopes(call, entry.dn)
     if kinds is not None and kind_of(entry.object_classes) not in kinds:
+        raise errors.ObjectNotFound
+    return entry
+
+
+def _find(
+    call: Call,
+    reference: Reference,
+    attributes: Collection[str],
+    computed: Collection[str] = (),
+    *,
+    is_confined: bool = False,
+) -> Entry:
+    """The entry in the directory that was connected: a GUID also finds what other naming contexts hold."""
+    client, prefetch = client_of(call), prefetch_of(call)
+    name = reference if isinstance(reference, UUID) else str(reference)
+    wanted = tuple(dict.fromkeys(attributes))
+    try:
+        found = prefetch.find(client, name, wanted) if prefetch is not None and isinstance(name, UUID) else None
+        entry = found or client.read(name, (*wanted, *computed))
+    except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
+        if is_confined and isinstance(name, str):
+            require_inside_scopes(call, name)
+        require_absent(client, name)
+        raise errors.ObjectNotFound from None
+    if not is_within_any(entry.dn, (client.settings.base_dn,)):
         raise errors.ObjectNotFound
     return entry
 
@@ -122,16 +136,6 @@ def find_objects(
     return entries
 
 
-def _read(call: Call, name: UUID | str, attributes: Collection[str], computed: Collection[str]) -> Entry:
-    client, prefetch = client_of(call), prefetch_of(call)
-    found = prefetch.find(client, name, attributes) if prefetch is not None and isinstance(name, UUID) else None
-    return found if found is not None else client.read(name, (*attributes, *computed))
-
-
-def _is_within_directory(client: Client, entry: Entry) -> bool:
-    return is_within_any(entry.dn, (client.settings.base_dn,))
-
-
 def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:
     """The container that `parent` of the body names, raised for as by `find_object`; AD decides what may hold what."""
     try:
@@ -146,7 +150,7 @@ def find_base(call: Call, reference: Reference, *, pointer: str | None = None, p
     Raises ObjectNotFound naming the member of the body or the parameter.
     """
     try:
-        return _find_base(call, reference)
+        return _find(call, reference, ("objectGUID",))
     except errors.ObjectNotFound:
         raise _absent(reference, pointer=pointer, parameter=parameter) from None
 
@@ -154,19 +158,6 @@ def find_base(call: Call, reference: Reference, *, pointer: str | None = None, p
 def _absent(reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> errors.ObjectNotFound:
     detail = message("There is no object {reference} in the directory.", reference=reference)
     return errors.ObjectNotFound.naming(detail, pointer=pointer, parameter=parameter)
-
-
-def _find_base(call: Call, reference: Reference) -> Entry:
-    client = client_of(call)
-    name = reference if isinstance(reference, UUID) else str(reference)
-    try:
-        entry = client.read(name, ("objectGUID",))
-    except (NotFound, InvalidValue):
-        require_absent(client, name)
-        raise errors.ObjectNotFound from None
-    if not _is_within_directory(client, entry):
-        raise errors.ObjectNotFound
-    return entry
 
 
 def scope_bases(call: Call) -> tuple[str, ...] | None:

@@ -4,11 +4,11 @@ Whether a caller may use a connection is read by `keys` at each request; what is
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
@@ -38,7 +38,7 @@ _lock = threading.Lock()
 def get_client(connection_id: UUID) -> Client:
     """The client of a connection: one per process and revision; raises DirectoryConnection.DoesNotExist."""
     known = _clients.get(connection_id)
-    if known is not None and time.monotonic() - known.read_at < REVISION_SECONDS:
+    if known is not None and monotonic() - known.read_at < REVISION_SECONDS:
         return known.client
     row = DirectoryConnection.objects.get(pk=connection_id)
     with _lock:
@@ -46,13 +46,10 @@ def get_client(connection_id: UUID) -> Client:
         if known is None or known.revision != row.revision:
             if known is not None:
                 known.client.close()
-            known = _clients[connection_id] = _Known(_new_client(row), row.revision, 0)
-        known.read_at = time.monotonic()
+            client = Client(server_settings(row), _opener_of(row), agreement_of(row.pk, row.urls))
+            known = _clients[connection_id] = _Known(client, row.revision, 0)
+        known.read_at = monotonic()
     return known.client
-
-
-def _new_client(row: DirectoryConnection) -> Client:
-    return Client(server_settings(row), _opener_of(row), agreement_of(row.pk, row.urls))
 
 
 _opener_of: Callable[[DirectoryConnection], Opener] = lambda _: open_connection  # noqa: E731 - exchanged as a whole
@@ -94,52 +91,41 @@ def server_settings(row: DirectoryConnection) -> ServerSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BindName:
-    """With what name a connection signs in; `account` is the SID of the account it stood for when that was learnt.
-
-    `learnt_for` is the bind name it was learnt for: it may have been changed since.
-    """
-
-    connection_id: UUID
-    connection: str
-    name: str
-    account: str
-    learnt_for: str
-
-
 class _BindNames:
     """What is known of the connections' bind names; `forget` makes the next look-up read them."""
 
     def __init__(self) -> None:
-        self._known: tuple[tuple[BindName, ...], float] | None = None
+        self._known: tuple[tuple[DirectoryConnection, ...], float] = (), 0.0
 
-    def get(self) -> tuple[BindName, ...]:
-        known = self._known
-        if known is None or time.monotonic() - known[1] >= REVISION_SECONDS:
-            now = time.monotonic()
-            columns = ("id", "name", "bind_dn", "bind_account", "bind_account_learnt_for")
-            rows = DirectoryConnection.objects.order_by("name").values_list(*columns)
-            known = self._known = tuple(BindName(*row) for row in rows), now
-        return known[0]
+    def get(self) -> tuple[DirectoryConnection, ...]:
+        rows, until = self._known
+        if monotonic() >= until:
+            until = monotonic() + REVISION_SECONDS
+            columns = ("name", "bind_dn", "bind_account", "bind_account_learnt_for")
+            rows = tuple(DirectoryConnection.objects.order_by("name").only(*columns))
+            self._known = rows, until
+        return rows
 
     def forget(self) -> None:
-        self._known = None
+        self._known = (), 0.0
 
 
 _bind_names = _BindNames()
 
 
-def bind_names() -> tuple[BindName, ...]:
-    """The bind names of all connections, enabled or not, as they were at most REVISION_SECONDS ago."""
+def bind_names() -> tuple[DirectoryConnection, ...]:
+    """All connections, enabled or not, as they were at most REVISION_SECONDS ago.
+
+    Only with their names and bind names, and the SID of the account that the bind name stood for when that was learnt.
+    """
     return _bind_names.get()
 
 
-def learn_bind_account(name: BindName, account: str) -> None:
+def learn_bind_account(row: DirectoryConnection, account: str) -> None:
     """Keep the SID of the account that a bind name stands for, by which it is known when it is called otherwise."""
-    if (name.account, name.learnt_for) != (account, name.name):
-        unchanged = DirectoryConnection.objects.filter(pk=name.connection_id, bind_dn=name.name)
-        unchanged.update(bind_account=account, bind_account_learnt_for=name.name)
+    if (row.bind_account, row.bind_account_learnt_for) != (account, row.bind_dn):
+        unchanged = DirectoryConnection.objects.filter(pk=row.pk, bind_dn=row.bind_dn)
+        unchanged.update(bind_account=account, bind_account_learnt_for=row.bind_dn)
         _bind_names.forget()
 
 

@@ -56,19 +56,18 @@ def agreement_of(connection_id: UUID, servers: Sequence[str]) -> Agreement:
     return _Shared(f"gateway:directory:{connection_id}", servers, seconds)
 
 
-class _Shared:
+class _Shared(Agreement):
     """See `Agreement`."""
 
     def __init__(self, key: str, servers: Sequence[str], seconds: int) -> None:
         self._latest, self._since = f"{key}:latest", f"{key}:complete-since"
         self._marks = {server: f"{key}:wrote:{server}" for server in servers}
         self._seconds = seconds
-        self._heard: tuple[str, float] | None = None
+        self._until = 0.0
         self._is_untold = False
 
     def server(self) -> str | None:
-        heard = self._heard
-        remembered = heard[0] if heard is not None and monotonic() < heard[1] else None
+        remembered = self.heard if monotonic() < self._until else None
         try:
             found = None if self._is_untold else _redis(settings.REDIS_URL).ask("GET", self._latest)
         except RedisAway:
@@ -77,11 +76,11 @@ class _Shared:
             return remembered
         server = str(found, "utf-8", "replace")
         if server != remembered:
-            self._heard = server, monotonic() + self._seconds
+            self.heard, self._until = server, monotonic() + self._seconds
         return server
 
     def claim(self, server: str) -> bool:
-        self._heard = server, monotonic() + self._seconds
+        self.heard, self._until = server, monotonic() + self._seconds
         keys = (self._latest, self._since, self._marks[server], *self._marks_of_others(server))
         try:
             is_alone = bool(_redis(settings.REDIS_URL).run(_CLAIM, keys, (server, str(self._seconds))) == 1)
@@ -97,10 +96,6 @@ class _Shared:
             return bool(_redis(settings.REDIS_URL).run(_LOOK, keys, (str(self._seconds),)) == 1)
         except RedisAway:
             return False
-
-    @property
-    def heard(self) -> str | None:
-        return None if self._heard is None else self._heard[0]
 
     def _marks_of_others(self, server: str) -> list[str]:
         return [mark for other, mark in self._marks.items() if other != server]

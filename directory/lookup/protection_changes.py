@@ -4,29 +4,40 @@
 the moment they are made, those of others when it hears of them, with the next request.
 """
 
+from dataclasses import dataclass
 from threading import Lock
-from weakref import WeakKeyDictionary
 
 from active_directory import Client
+from directory.lookup.kept import kept_by_client
 
 _lock = Lock()
-_heard_of: WeakKeyDictionary[Client, int] = WeakKeyDictionary()
-_made_here: WeakKeyDictionary[Client, int] = WeakKeyDictionary()
+
+
+@dataclass
+class _Changes:
+    heard_of: int = 0
+    made_here: int = 0
+
+
+_changes_of = kept_by_client(lambda _: _Changes())
 
 
 def show_nothing_before(client: Client, changes: int) -> None:
     """Let no state be shown that is older than that many changes of it by the gateway itself."""
-    if changes > _heard_of.get(client, 0):
+    known = _changes_of(client)
+    if changes > known.heard_of:
         with _lock:
-            _heard_of[client] = max(changes, _heard_of.get(client, 0))
+            known.heard_of = max(changes, known.heard_of)
 
 
 def show_nothing_before_now(client: Client) -> None:
     """The same for a change that was made this moment, which other processes have yet to hear of."""
+    known = _changes_of(client)
     with _lock:
-        _made_here[client] = _made_here.get(client, 0) + 1
+        known.made_here += 1
 
 
 def changes_heard_of(client: Client) -> tuple[int, int]:
     """What stays the same as long as nothing is heard of that makes what is known of the protected objects outdated."""
-    return _heard_of.get(client, 0), _made_here.get(client, 0)
+    known = _changes_of(client)
+    return known.heard_of, known.made_here

@@ -40,8 +40,7 @@ def require_absent(client: Client, reference: UUID | str) -> None:
     """
     if len(client.settings.urls) == 1:
         return
-    changes = recent_changes(target=reference) if isinstance(reference, UUID) else recent_changes(dn=reference)
-    _require_made_here(client, changes, reference)
+    _require_made_here(client, recent_changes(reference), reference)
 
 
 def require_all_absent(client: Client, guids: Collection[UUID]) -> None:
@@ -94,13 +93,15 @@ def _was_changed_beside(client: Client, server: str) -> bool:
     return _recent(Q(evidence__server__in=others)).exists()
 
 
-def recent_changes(*, target: UUID | None = None, dn: str | None = None) -> list[OperationRecord]:
+def recent_changes(reference: UUID | str) -> list[OperationRecord]:
     """What the log has of an object's changes within `Directory:StickySeconds`, made or perhaps made; the latest first.
 
     By its name an object is found that had it, was to get it, or has it.
     """
-    named = Q(target_dn__iexact=dn) | Q(evidence__newDn__iexact=dn)
-    return list(_recent(named if target is None else Q(target_id=target)).order_by("-id"))
+    is_same = Q(target_id=reference)
+    if isinstance(reference, str):
+        is_same = Q(target_dn__iexact=reference) | Q(evidence__newDn__iexact=reference)
+    return list(_recent(is_same).order_by("-id"))
 
 
 def recent_changes_of(targets: Collection[UUID]) -> dict[UUID, list[OperationRecord]]:

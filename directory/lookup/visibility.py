@@ -68,18 +68,18 @@ class _Confines:
     """Whether names lie inside the scopes; what is known of a name's parent decides nearly always."""
 
     bases: tuple[str, ...]
-    _inside: dict[str, bool] = field(default_factory=dict)
-    _beside: dict[str, bool] = field(default_factory=dict)
+    _known: dict[str, tuple[bool, bool]] = field(default_factory=dict)
+    """By the name of a parent: whether what is below it is inside, and whether a base may be directly below it."""
 
     def contains(self, name: str) -> bool:
         parent = parent_of(name)
         try:
-            inside = self._inside.get(parent)
-            if inside is None:
-                inside = self._inside[parent] = is_within_any(parent, self.bases)
+            if parent not in self._known:
                 above = DistinguishedName.parse(parent)
-                self._beside[parent] = any(DistinguishedName.parse(base).parent == above for base in self.bases)
-            return inside or (self._beside[parent] and is_within_any(name, self.bases))
+                holds_base = any(DistinguishedName.parse(base).parent == above for base in self.bases)
+                self._known[parent] = is_within_any(parent, self.bases), holds_base
+            is_inside, holds_base = self._known[parent]
+            return is_inside or (holds_base and is_within_any(name, self.bases))
         except InvalidValue:
             return False
 
@@ -165,13 +165,9 @@ class Visibility:
         if self.objects is None and form not in FORMS_WITH_NAMES:
             return None
         try:
-            return identifiers_in(form, value, domain=self._domain)
+            return identifiers_in(form, value, domain=str if self.objects is None else self.objects.domain)
         except ValueError:
             return None
-
-    def _domain(self) -> str:
-        assert self.objects is not None
-        return self.objects.domain()
 
     def _is_inside(self, identifier: Identifier) -> bool:
         if isinstance(identifier, str):
@@ -200,14 +196,11 @@ class Visibility:
             for entry in found
             for name in entry.attributes
             if name.lower() in looked_up
-            for text in self._decoded(name, entry.attributes[name])
+            for text in map(decoder(self.schema.attribute(name)), entry.attributes[name])
             for identifier in self._identifiers(name, text) or ()
         ]
         self.objects.look_up(each for each in identifiers if not isinstance(each, str))
         return found
-
-    def _decoded(self, name: str, values: Iterable[bytes]) -> Iterable[str]:
-        return map(decoder(self.schema.attribute(name)), values)
 
     def tells_of_members(self, attribute: str) -> bool:
         """Whether an attribute of a group moves with members that the caller may not see."""
@@ -245,7 +238,6 @@ class Visibility:
         """The entry with those values that the caller may see, of one attribute or of all."""
         if self.bases is None:
             return entry
-        references = self._forms
         is_group = _is_group(entry)
         seen: dict[str, list[bytes]] = {}
         for name, values in entry.attributes.items():
@@ -253,25 +245,22 @@ class Visibility:
                 seen[name] = values
             elif is_group and name.lower() in _MOVED_BY_MEMBERS:
                 seen[name] = []
-            elif name.lower() not in references:
-                seen[name] = values
-            else:
+            elif self.is_reference(name):
                 seen[name] = self._seen(name, values, decoder(self.schema.attribute(name)), str.encode)
+            else:
+                seen[name] = values
         return entry.with_attributes(seen)
 
     def changes(self, changes: Sequence[ChangeJson]) -> list[ChangeJson]:
         """Changes as the caller may see them: values of confidential attributes are shown as secrets."""
-        shown: list[ChangeJson] = []
-        for change in changes:
-            before, after = change["before"], change["after"]
-            shown.append(
-                {
-                    "attribute": change["attribute"],
-                    "before": self.texts(change["attribute"], before),
-                    "after": self.texts(change["attribute"], after),
-                }
-            )
-        return shown
+        return [
+            {
+                "attribute": (name := change["attribute"]),
+                "before": self.texts(name, change["before"]),
+                "after": self.texts(name, change["after"]),
+            }
+            for change in changes
+        ]
 
     def texts(self, attribute: str, values: Sequence[str]) -> list[str]:
         """Decoded values of an attribute, of whichever object, as the caller may see them."""

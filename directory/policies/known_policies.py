@@ -9,13 +9,12 @@ what the domain controller would compute. And a password to which no policy has 
 judged by.
 """
 
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic
-from weakref import WeakKeyDictionary
+from typing import NamedTuple
 
 from active_directory import (
     KEEPS_PASSWORD,
@@ -26,6 +25,7 @@ from active_directory import (
     UserAccountControl,
     datetime_to_filetime,
 )
+from directory.lookup.kept import kept_by_client
 from directory.policies.password_policy import PasswordPolicy, find_violation, read_every_policy
 from directory.policies.policy_reach import PolicyReach, ReachReader
 from directory.shapes.record import COMPUTED_CONTROL
@@ -102,7 +102,7 @@ def doubtful_since(entry: Entry) -> int | None:
 
 def _compute(policy: PasswordPolicy, entry: Entry) -> int | None:
     """What a domain controller computes for an account by a policy; None where that is up to its clock or its maker."""
-    control, password_set = entry.integer("userAccountControl") or 0, entry.integer("pwdLastSet")
+    control, password_set = entry.number("userAccountControl"), entry.integer("pwdLastSet")
     computed = 0
     if (locked_at := entry.integer(_LOCKED_AT)) and not control & _TRUST_ACCOUNTS:
         is_over = _is_over(locked_at, policy.lockout_duration)
@@ -144,22 +144,24 @@ def computed_control(client: Client, entry: Entry, policies: KnownPolicies | Non
     if known is not None:
         return known
     found = client.find(entry.guid, (COMPUTED_CONTROL,))
-    return 0 if found is None else found.integer(COMPUTED_CONTROL) or 0
+    return 0 if found is None else found.number(COMPUTED_CONTROL)
 
 
 def current_policies(client: Client) -> KnownPolicies:
     """The policies as they are now, or were at most POLICIES_LIFE ago."""
-    return _kept.find(client, POLICIES_LIFE) or _kept.read(client)
+    kept = _kept_of(client)
+    return kept.find(POLICIES_LIFE) or kept.read(client)
 
 
 def policies_lately_known(client: Client) -> KnownPolicies | None:
     """The same without reading them: None when they are not known, and will be a moment later."""
-    known = _kept.find(client, POLICIES_LIFE)
+    kept = _kept_of(client)
+    known = kept.find(POLICIES_LIFE)
     if known is None:
         with suppress(LdapError):
-            known = _kept.confirm(client)
-    if _kept.find(client, POLICIES_LIFE / 2) is None:
-        _kept.read_soon(client)
+            known = kept.confirm(client)
+    if kept.find(POLICIES_LIFE / 2) is None:
+        kept.read_soon(client)
     return known
 
 
@@ -172,8 +174,7 @@ def _state_of(client: Client) -> _State:
     return root.text("dsServiceName"), root.text("highestCommittedUSN")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """What was read of a directory, when, and as of which state."""
 
     began: float
@@ -182,59 +183,49 @@ class _Reading:
 
 
 class _Kept:
-    """What was last read of each directory."""
+    """What was last read of one directory."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._readings: WeakKeyDictionary[Client, _Reading] = WeakKeyDictionary()
-        self._reach_readers: WeakKeyDictionary[Client, ReachReader] = WeakKeyDictionary()
-        self._readers: WeakKeyDictionary[Client, Background] = WeakKeyDictionary()
+        self._last: _Reading | None = None
+        self._reach = ReachReader()
+        self._background = Background("password policies")
 
-    def find(self, client: Client, max_age: float) -> KnownPolicies | None:
-        last = self._readings.get(client)
+    def find(self, max_age: float) -> KnownPolicies | None:
+        last = self._last
         return last.known if last is not None and monotonic() - last.began < max_age else None
-
-    def read(self, client: Client) -> KnownPolicies:
-        began, state = monotonic(), _state_of(client)  # a change made during the reading may not be in it
-        return self._keep(client, began, state, self._as_of(client, state) or self._read_anew(client))
 
     def confirm(self, client: Client) -> KnownPolicies | None:
         """What was read before, however long ago, if the domain has not changed since."""
-        if client not in self._readings:
+        if self._last is None:
             return None
         began, state = monotonic(), _state_of(client)
-        known = self._as_of(client, state)
-        return None if known is None else self._keep(client, began, state, known)
-
-    def _as_of(self, client: Client, state: _State) -> KnownPolicies | None:
-        last = self._readings.get(client)
-        return last.known if last is not None and last.state == state and None not in state else None
-
-    def _keep(self, client: Client, began: float, state: _State, known: KnownPolicies) -> KnownPolicies:
-        with self._lock:
-            self._readings[client] = _Reading(began, state, known)
+        known = self._as_of(state)
+        if known is not None:
+            self._last = _Reading(began, state, known)
         return known
+
+    def read(self, client: Client) -> KnownPolicies:
+        began, state = monotonic(), _state_of(client)  # a change made during the reading may not be in it
+        self._last = _Reading(began, state, self._as_of(state) or self._read_anew(client))
+        return self._last.known
+
+    def _as_of(self, state: _State) -> KnownPolicies | None:
+        last = self._last
+        return last.known if last is not None and last.state == state and None not in state else None
 
     def _read_anew(self, client: Client) -> KnownPolicies:
         every = read_every_policy(client)
         if every is None:
             return KnownPolicies(policies=None, shortest_age=0, reach=None)
-        with self._lock:
-            reader = self._reach_readers.setdefault(client, ReachReader())
-        return KnownPolicies(
-            policies=(every.domain, *(each.policy for each in every.fine_grained)),
-            shortest_age=min(every.maximum_ages, default=None),
-            reach=reader.read(client, every.domain, every.fine_grained, in_force=every.in_force),
-        )
+        reach = self._reach.read(client, every.domain, every.fine_grained, in_force=every.in_force)
+        return KnownPolicies(every.policies, min(every.maximum_ages, default=None), reach)
 
     def read_soon(self, client: Client) -> None:
-        with self._lock:
-            reader = self._readers.setdefault(client, Background("password policies"))
-        reader.start(partial(self._read_quietly, client))
+        self._background.start(partial(self._read_quietly, client))
 
     def _read_quietly(self, client: Client) -> None:
         with suppress(LdapError):  # so they stay unknown, and the domain controller is asked about each account
             self.read(client)
 
 
-_kept = _Kept()
+_kept_of = kept_by_client(lambda _: _Kept())

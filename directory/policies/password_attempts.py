@@ -86,14 +86,13 @@ def begin(
     entry = client.find(account or uuid4(), _ATTRIBUTES)
     lockout = _lockout_of(client, entry)
     counted = _counted_there(entry, lockout)
-    return _count(digest, lockout, ended, counted, credential_id=credential_id, may_take_last=may_take_last)
+    return _count(digest, lockout, ended, *counted, credential_id=credential_id, may_take_last=may_take_last)
 
 
 def begin_unknown(subject: str, *, credential_id: str = "", may_take_last: bool = False) -> PasswordAttempt:
     """The same of an account that no directory can be asked about: as if the third wrong password locked it."""
     digest = _digest_of(subject)
-    nothing: tuple[int, datetime | None] = (0, None)
-    return _count(digest, _UNKNOWN, _ended(digest), nothing, credential_id=credential_id, may_take_last=may_take_last)
+    return _count(digest, _UNKNOWN, _ended(digest), 0, None, credential_id=credential_id, may_take_last=may_take_last)
 
 
 def note_wrong(subject: str) -> None:
@@ -114,13 +113,13 @@ def _count(
     digest: str,
     lockout: _Lockout,
     ended: set[int],
-    counted_there: tuple[int, datetime | None],
+    counted: int,
+    counted_at: datetime | None,
     *,
     credential_id: str,
     may_take_last: bool,
 ) -> PasswordAttempt:
     rows = PasswordAttempt.objects.filter(account_digest=digest)
-    counted, counted_at = counted_there
     # Inside of another transaction the locks would be held until that ends, while others wait to sign in.
     is_own = not connection.in_atomic_block
     with transaction.atomic():
@@ -208,7 +207,7 @@ def _by(policy: PasswordPolicy | None) -> _Lockout:
 
 def _counted_there(entry: Entry | None, lockout: _Lockout) -> tuple[int, datetime | None]:
     """The wrong passwords in a row that the domain controller knows of, and when the last one was."""
-    last = filetime_to_datetime(entry.integer("badPasswordTime") or 0) if entry else None
+    last = filetime_to_datetime(entry.number("badPasswordTime")) if entry else None
     if entry is None or last is None or not lockout.is_counted_there or datetime.now(UTC) - last >= lockout.window:
         return 0, None
-    return entry.integer("badPwdCount") or 0, last
+    return entry.number("badPwdCount"), last

@@ -5,17 +5,23 @@ decision, which also knows the history and the domain's password filters.
 """
 
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Lock
-from time import monotonic
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
-from active_directory import ANYTHING, Client, DomainRid, Entry, PasswordProperties, Scope, UserAccountControl
+from active_directory import (
+    ANYTHING,
+    Client,
+    DomainRid,
+    Entry,
+    FunctionalLevel,
+    PasswordProperties,
+    Scope,
+    UserAccountControl,
+)
 from core.text.messages import message
 from directory.shapes.passwords import utf16_length
 
@@ -98,43 +104,22 @@ class PolicyReader:
         Of fine-grained policies, that is what Windows does by default: only administrators read their container.
         """
         fine_grained = entry.text(RESULTANT_POLICY)
-        if fine_grained is None:
-            return self._read(self._client.default_naming_context, _domain_policy)
-        return self._read(fine_grained, _fine_grained_policy)
+        return self.of_domain() if fine_grained is None else self._read(fine_grained, _FINE_GRAINED)
 
     def of_domain(self) -> PasswordPolicy | None:
         """The domain's own: that of an object still to be created, which no fine-grained policy names."""
-        return self._read(self._client.default_naming_context, _domain_policy)
+        return self._read(self._client.default_naming_context, _DOMAIN)
 
-    def _read(self, dn: str, make: Callable[[Entry], PasswordPolicy | None]) -> PasswordPolicy | None:
+    def _read(self, dn: str, names: "_Names") -> PasswordPolicy | None:
         if dn not in self._known:
-            attributes = _DOMAIN_ATTRIBUTES if make is _domain_policy else _FINE_GRAINED_ATTRIBUTES
-            entry = self._client.find(dn, attributes)
-            self._known[dn] = None if entry is None else make(entry)
+            entry = self._client.find(dn, names)
+            self._known[dn] = None if entry is None else _policy(entry, names)
         return self._known[dn]
 
 
 def policy_of(client: Client, entry: Entry) -> PasswordPolicy | None:
     """The policy of one account as it is now; see `PolicyReader.of`."""
-    policy = PolicyReader(client).of(entry)
-    with _lock:
-        _lately.setdefault(client, {})[entry.text(RESULTANT_POLICY)] = (monotonic(), policy)
-    return policy
-
-
-def policy_for(client: Client, entry: Entry, password: str) -> PasswordPolicy | None:
-    """The policy to judge a given password by: one read lately will do where it has nothing to say against it."""
-    with _lock:
-        read_at, policy = _lately.get(client, {}).get(entry.text(RESULTANT_POLICY), (-_LATELY, None))
-    if policy is None or monotonic() - read_at >= _LATELY or find_violation(policy, password):
-        return policy_of(client, entry)
-    return policy
-
-
-_LATELY = 2.0
-"""Seconds. Whoever sets many passwords waits for the policy once, and a change of it counts at once all the same."""
-_lock = Lock()
-_lately: WeakKeyDictionary[Client, dict[str | None, tuple[float, PasswordPolicy | None]]] = WeakKeyDictionary()
+    return PolicyReader(client).of(entry)
 
 
 class FineGrainedPolicy(NamedTuple):
@@ -147,14 +132,22 @@ class FineGrainedPolicy(NamedTuple):
 class EveryPolicy(NamedTuple):
     """What a domain sets for passwords, whomever it applies to.
 
-    `maximum_ages` are in FILETIME's units of 100 ns, without those of policies under which no password expires.
     `in_force`: whether fine-grained policies count at the domain's functional level, as far as that can be read.
     """
 
     domain: PasswordPolicy
     fine_grained: tuple[FineGrainedPolicy, ...]
-    maximum_ages: tuple[int, ...]
     in_force: bool
+
+    @property
+    def policies(self) -> tuple[PasswordPolicy, ...]:
+        return (self.domain, *(each.policy for each in self.fine_grained))
+
+    @property
+    def maximum_ages(self) -> tuple[int, ...]:
+        """In FILETIME's units of 100 ns, without those of policies under which no password expires."""
+        ages = (policy.maximum_age for policy in self.policies)
+        return tuple(age // timedelta(microseconds=1) * 10 for age in ages if age is not None)
 
 
 def maximum_ages(client: Client) -> tuple[int, ...] | None:
@@ -173,71 +166,64 @@ def read_every_policy(client: Client) -> EveryPolicy | None:
     container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
     if container is None or "objectClass" not in container:  # it may be seen and yet not be read
         return None
-    found = list(client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, (*_FINE_GRAINED_ATTRIBUTES, _APPLIES_TO)))
-    head = client.read(domain, (*_DOMAIN_ATTRIBUTES, _FUNCTIONAL_LEVEL))
-    policy, others = _domain_policy(head), [(_fine_grained_policy(each), each) for each in found]
+    applies_to = "msDS-PSOAppliesTo"
+    functional_level = "msDS-Behavior-Version"
+    found = list(client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, (*_FINE_GRAINED, applies_to)))
+    head = client.read(domain, (*_DOMAIN, functional_level))
+    policy, others = _policy(head, _DOMAIN), [(_policy(each, _FINE_GRAINED), each) for each in found]
     fine_grained = tuple(
-        FineGrainedPolicy(other, tuple(each.texts(_APPLIES_TO))) for other, each in others if other is not None
+        FineGrainedPolicy(other, tuple(each.texts(applies_to))) for other, each in others if other is not None
     )
     if policy is None or len(fine_grained) < len(found):
         return None
-    ages = [policy.maximum_age, *(each.policy.maximum_age for each in fine_grained)]
-    return EveryPolicy(
-        domain=policy,
-        fine_grained=fine_grained,
-        maximum_ages=tuple(age // timedelta(microseconds=1) * 10 for age in ages if age is not None),
-        in_force=(head.integer(_FUNCTIONAL_LEVEL) or 0) >= _WINDOWS_2008,
-    )
+    is_in_force = head.number(functional_level) >= FunctionalLevel.WINDOWS_2008
+    return EveryPolicy(policy, fine_grained, is_in_force)
 
 
-_APPLIES_TO = "msDS-PSOAppliesTo"
-_FUNCTIONAL_LEVEL = "msDS-Behavior-Version"
-_WINDOWS_2008 = 3
+class _Names(NamedTuple):
+    """The attributes of an object that says what a policy is."""
+
+    minimum_length: str
+    complexity: str
+    history_length: str
+    minimum_age: str
+    maximum_age: str
+    lockout_threshold: str
+    lockout_duration: str
+    lockout_window: str
+
+
 # [MS-SAMR] 3.1.1.3: of the domain object.
-_DOMAIN_ATTRIBUTES = (
+_DOMAIN = _Names(
     *("minPwdLength", "pwdProperties", "pwdHistoryLength", "minPwdAge", "maxPwdAge"),
     *("lockoutThreshold", "lockoutDuration", "lockOutObservationWindow"),
 )
 # [MS-ADSC], class msDS-PasswordSettings.
-_FINE_GRAINED_ATTRIBUTES = (
+_FINE_GRAINED = _Names(
     *("msDS-MinimumPasswordLength", "msDS-PasswordComplexityEnabled", "msDS-PasswordHistoryLength"),
     *("msDS-MinimumPasswordAge", "msDS-MaximumPasswordAge"),
     *("msDS-LockoutThreshold", "msDS-LockoutDuration", "msDS-LockoutObservationWindow"),
 )
-# What every policy has, and what is decided by here.
-_DOMAIN_ALWAYS = ("minPwdLength", "maxPwdAge", "lockoutDuration")
-_FINE_GRAINED_ALWAYS = ("msDS-MinimumPasswordLength", "msDS-MaximumPasswordAge", "msDS-LockoutDuration")
 
 
-def _domain_policy(entry: Entry) -> PasswordPolicy | None:
-    if not all(name in entry for name in _DOMAIN_ALWAYS):
+def _policy(entry: Entry, names: _Names) -> PasswordPolicy | None:
+    """What the object says; None when it lacks what every policy has, for then it may not be read."""
+    if not all(name in entry for name in (names.minimum_length, names.maximum_age, names.lockout_duration)):
         return None
+    if names is _DOMAIN:
+        complexity = bool(entry.number(names.complexity) & PasswordProperties.COMPLEX)
+    else:
+        complexity = entry.boolean(names.complexity)
     return PasswordPolicy(
         source=entry.dn,
-        minimum_length=entry.integer("minPwdLength") or 0,
-        complexity=bool((entry.integer("pwdProperties") or 0) & PasswordProperties.COMPLEX),
-        history_length=entry.integer("pwdHistoryLength") or 0,
-        minimum_age=_interval(entry, "minPwdAge") or timedelta(),
-        maximum_age=_interval(entry, "maxPwdAge"),
-        lockout_threshold=entry.integer("lockoutThreshold") or 0,
-        lockout_duration=_interval(entry, "lockoutDuration"),
-        lockout_window=_interval(entry, "lockOutObservationWindow") or timedelta(),
-    )
-
-
-def _fine_grained_policy(entry: Entry) -> PasswordPolicy | None:
-    if not all(name in entry for name in _FINE_GRAINED_ALWAYS):
-        return None
-    return PasswordPolicy(
-        source=entry.dn,
-        minimum_length=entry.integer("msDS-MinimumPasswordLength") or 0,
-        complexity=entry.boolean("msDS-PasswordComplexityEnabled"),
-        history_length=entry.integer("msDS-PasswordHistoryLength") or 0,
-        minimum_age=_interval(entry, "msDS-MinimumPasswordAge") or timedelta(),
-        maximum_age=_interval(entry, "msDS-MaximumPasswordAge"),
-        lockout_threshold=entry.integer("msDS-LockoutThreshold") or 0,
-        lockout_duration=_interval(entry, "msDS-LockoutDuration"),
-        lockout_window=_interval(entry, "msDS-LockoutObservationWindow") or timedelta(),
+        minimum_length=entry.number(names.minimum_length),
+        complexity=complexity,
+        history_length=entry.number(names.history_length),
+        minimum_age=_interval(entry, names.minimum_age) or timedelta(),
+        maximum_age=_interval(entry, names.maximum_age),
+        lockout_threshold=entry.number(names.lockout_threshold),
+        lockout_duration=_interval(entry, names.lockout_duration),
+        lockout_window=_interval(entry, names.lockout_window) or timedelta(),
     )
 
 
@@ -249,7 +235,7 @@ def _interval(entry: Entry, name: str) -> timedelta | None:
 
 def is_exempt(entry: Entry) -> bool:
     """Whether [MS-SAMR] 3.1.1.7.2 leaves an account's passwords alone; read with userAccountControl and objectSid."""
-    control = entry.integer("userAccountControl") or 0
+    control = entry.number("userAccountControl")
     sid = entry.values("objectSid")
     return (
         not control & UserAccountControl.NORMAL_ACCOUNT

@@ -7,12 +7,12 @@ memberOf and member are taken for the whole truth only where they show a value: 
 members may reach everybody, and any policy may be that of an account without groups.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
-from active_directory import Client, Entry, Equals, GroupType, Or, Scope, UserAccountControl
+from active_directory import Client, Entry, Equals, GroupType, UserAccountControl
 from directory.groups.ancestry import Key, group_keys, primary_group_of
 from directory.policies.password_policy import FineGrainedPolicy, PasswordPolicy
 
@@ -20,7 +20,6 @@ _MOST_LOOKED_AT = 1000
 """Objects that are looked at for groups among them: Samba takes 0.13 ms each."""
 _SECONDS_TOO_LARGE = 60.0
 """For so long a longer list of members is not read again."""
-_NAMES_IN_ONE_FILTER = 100
 _OF_ALL = ("objectClass", "uSNChanged")
 _ATTRIBUTES = (*_OF_ALL, "objectSid", "groupType")
 _GLOBAL_SECURITY = GroupType.GLOBAL | GroupType.SECURITY_ENABLED
@@ -54,7 +53,7 @@ class PolicyReach:
 
 def _is_subject(account: Entry) -> bool:
     """Whether fine-grained policies apply to an account at all."""
-    is_normal = bool((account.integer("userAccountControl") or 0) & _NORMAL_ACCOUNT)
+    is_normal = bool(account.number("userAccountControl") & _NORMAL_ACCOUNT)
     return is_normal and not (account.text("sAMAccountName") or _TICKETS).lower().startswith(_TICKETS)
 
 
@@ -70,24 +69,12 @@ class _Named(NamedTuple):
     gives: bool
 
 
-class _Members(NamedTuple):
-    """The members of one version of a group, none where it tells none or too many to be looked at."""
-
-    group: str
-    version: str
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, group: Entry) -> "_Members":
-        names = group.texts("member")
-        return cls(group.dn, group.text("uSNChanged") or "", tuple(names) if len(names) <= _MOST_LOOKED_AT else ())
-
-
 class ReachReader:
     """Reads whom the policies of one directory reach, again and again, and looks at each member once."""
 
     def __init__(self) -> None:
-        self._no_groups: dict[_Members, frozenset[str]] = {}
+        self._no_groups: dict[tuple[str, str | None], frozenset[str]] = {}
+        """By the name of a group and its version: the members that are none."""
         self._too_large: dict[str, float] = {}
 
     def read(
@@ -111,29 +98,27 @@ class ReachReader:
     def _look(self, client: Client, names: set[str]) -> dict[str, _Named]:
         """What has these names and the groups below, by name: without what cannot be read or would be too much."""
         seen: dict[str, Entry] = {}
-        lists: dict[str, _Members] = {}
         tried: set[str] = set()
         while names and len(tried) + len(names) <= _MOST_LOOKED_AT:
             tried |= names
             found = {entry.dn: entry for entry in self._read(client, names)}
             seen |= found
-            here = {dn: _Members.of(entry) for dn, entry in found.items() if _is_group(entry)}
-            lists |= here
-            names = set[str]().union(*map(self._may_be_groups, here.values())) - tried
-        others = seen.keys() - lists.keys()
+            names = set[str]().union(*map(self._may_be_groups, found.values())) - tried
+        groups = {dn: entry for dn, entry in seen.items() if "group" in entry.object_classes}
+        others = seen.keys() - groups.keys()
         self._no_groups = {
-            each: frozenset(each.names) - (self._may_be_groups(each) - others) for each in lists.values()
+            _version(group): _members(group) - (self._may_be_groups(group) - others) for group in groups.values()
         }
         known = {name: _Named((name,), frozenset(), gives=True) for name in others}
-        for name, members in lists.items():
-            sids = seen[name].values("objectSid")
-            inner = self._may_be_groups(members) if members.names and sids else None
-            kind = GroupType.from_directory(seen[name].integer("groupType") or 0)
+        for name, group in groups.items():
+            sids = group.values("objectSid")
+            inner = self._may_be_groups(group) if _members(group) and sids else None
+            kind = GroupType.from_directory(group.number("groupType"))
             known[name] = _Named((name, *sids), inner, _GLOBAL_SECURITY in kind)
         return known
 
-    def _may_be_groups(self, members: _Members) -> frozenset[str]:
-        return frozenset(members.names) - self._no_groups.get(members, frozenset())
+    def _may_be_groups(self, entry: Entry) -> frozenset[str]:
+        return _members(entry) - self._no_groups.get(_version(entry), frozenset())
 
     def _read(self, client: Client, names: set[str]) -> Iterator[Entry]:
         """What can be read of what has these names: without the members of groups that had too many a moment ago."""
@@ -142,15 +127,21 @@ class ReachReader:
         self._too_large = {name: until for name, until in known if until > now}
         large = names & self._too_large.keys()
         for wanted, attributes in ((names - large, (*_ATTRIBUTES, "member")), (large, _ATTRIBUTES)):
-            for entry in _search(client, wanted, attributes):
+            for entry in client.find_any((Equals("distinguishedName", name) for name in wanted), attributes):
                 if len(entry.values("member")) > _MOST_LOOKED_AT:
                     self._too_large[entry.dn] = now + _SECONDS_TOO_LARGE
                 if all(name in entry for name in _OF_ALL):
                     yield entry
 
 
-def _is_group(entry: Entry) -> bool:
-    return "group" in entry.object_classes
+def _members(entry: Entry) -> frozenset[str]:
+    """The members of a group: none where it tells none, or too many to be looked at."""
+    names = entry.texts("member")
+    return frozenset(names) if len(names) <= _MOST_LOOKED_AT else frozenset()
+
+
+def _version(group: Entry) -> tuple[str, str | None]:
+    return group.dn, group.text("uSNChanged")
 
 
 def _below(known: Mapping[str, _Named], names: Iterable[str]) -> tuple[set[Key], bool]:
@@ -169,10 +160,3 @@ def _below(known: Mapping[str, _Named], names: Iterable[str]) -> tuple[set[Key],
             keys.update(found.keys)
             waiting.update((found.inner or frozenset()) - followed)
     return keys, is_whole
-
-
-def _search(client: Client, names: Iterable[str], attributes: Sequence[str]) -> Iterator[Entry]:
-    conditions = [Equals("distinguishedName", name) for name in names]
-    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
-        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        yield from client.search(client.default_naming_context, Scope.SUBTREE, some, attributes)

@@ -7,12 +7,10 @@ are looked up in the client's domain.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Lock
 from time import monotonic
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from active_directory import (
     And,
@@ -22,13 +20,14 @@ from active_directory import (
     Filter,
     InvalidValue,
     Or,
-    Scope,
     guid_reference,
     sid_to_text,
     text_to_sid,
 )
-from directory.groups.ancestry import ABOVE_ATTRIBUTES, Ancestor, iter_ancestors
-from directory.lookup.connection import BindName, bind_names, connection_of, learn_bind_account
+from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
+from directory.lookup.connection import bind_names, connection_of, learn_bind_account
+from directory.lookup.kept import kept_by_client
+from directory.models import DirectoryConnection
 from directory.protection.domain_infrastructure import places_of
 
 IDENTITY_SECONDS = 60.0
@@ -45,10 +44,10 @@ def bind_accounts(client: Client) -> Mapping[bytes, str]:
     identities = _identities_of(client)
     names = bind_names()
     own = connection_of(client)
-    found = dict.fromkeys(identities.own(client, next((name for name in names if name.connection_id == own), None)), "")
-    for name in names:
-        known = {text_to_sid(name.account)} if name.account else set()
-        found |= dict.fromkeys(known | identities.named(client, name), name.connection)
+    found = dict.fromkeys(identities.own(client, next((row for row in names if row.pk == own), None)), "")
+    for row in names:
+        known = {text_to_sid(row.bind_account)} if row.bind_account else set()
+        found |= dict.fromkeys(known | identities.named(client, row), row.name)
     return found
 
 
@@ -75,11 +74,7 @@ def _groups_of(client: Client, sid: bytes) -> set[bytes]:
         return set()
     if computed := account.values("tokenGroups"):
         return set(computed)
-    return {value for step in iter_ancestors(client, account) if isinstance(step, Ancestor) for value in _sids(step)}
-
-
-def _sids(step: Ancestor) -> list[bytes]:
-    return step.group.values("objectSid")
+    return {sid for above in groups_above(client, account) for sid in above.group.values("objectSid")}
 
 
 class _Identities:
@@ -88,43 +83,44 @@ class _Identities:
     def __init__(self) -> None:
         self.token: frozenset[bytes] = frozenset()
         """The SIDs that the directory counts to whoever is signed in by the client: the account's, and its groups'."""
-        self._own: tuple[frozenset[bytes], float] | None = None
-        self._named: dict[str, tuple[frozenset[bytes], float]] = {}
+        self._known: dict[str, tuple[frozenset[bytes], float]] = {}
 
-    def own(self, client: Client, name: BindName | None) -> frozenset[bytes]:
+    def own(self, client: Client, row: DirectoryConnection | None) -> frozenset[bytes]:
         """The account as which the client is signed in: [MS-ADTS] 3.1.1.3.2, tokenGroups of the rootDSE."""
-        known, read_at = self._own or (frozenset(), None)
-        if read_at is None or monotonic() - read_at >= IDENTITY_SECONDS:
-            now = monotonic()
+
+        def find() -> frozenset[bytes]:
             self.token = frozenset(client.read("", ("tokenGroups",)).values("tokenGroups"))
             of_domains = [sid for sid in self.token if sid_to_text(sid).startswith(_OF_A_DOMAIN)]
-            found = _find_accounts(client, Or(*(Equals("objectSid", sid) for sid in of_domains))) if of_domains else ()
-            if len(found) == 1 and name is not None:
-                learn_bind_account(name, sid_to_text(*found))
-            known = known.union(found)
-            self._own = known, now
-        return known
+            if not of_domains:
+                return frozenset()
+            found = _find_accounts(client, Or(*(Equals("objectSid", sid) for sid in of_domains)))
+            if len(found) == 1 and row is not None:
+                learn_bind_account(row, sid_to_text(*found))
+            return found
 
-    def named(self, client: Client, name: BindName) -> frozenset[bytes]:
+        return self._remember("", find)
+
+    def named(self, client: Client, row: DirectoryConnection) -> frozenset[bytes]:
         """The accounts of the client's domain that a bind name stands for."""
-        known, read_at = self._named.get(name.name, (frozenset(), None))
+
+        def find() -> frozenset[bytes]:
+            found = accounts_of_bind_name(client, row.bind_dn)
+            if len(found) == 1 and row.bind_account_learnt_for != row.bind_dn:
+                learn_bind_account(row, sid_to_text(*found))
+            return found
+
+        return self._remember(row.bind_dn, find)
+
+    def _remember(self, name: str, find: Callable[[], frozenset[bytes]]) -> frozenset[bytes]:
+        known, read_at = self._known.get(name, (frozenset[bytes](), None))
         if read_at is None or monotonic() - read_at >= IDENTITY_SECONDS:
             now = monotonic()
-            found = accounts_of_bind_name(client, name.name)
-            if len(found) == 1 and name.learnt_for != name.name:
-                learn_bind_account(name, sid_to_text(*found))
-            known = known.union(found)
-            self._named[name.name] = known, now
+            known |= find()
+            self._known[name] = known, now
         return known
 
 
-_lock = Lock()
-_identities: WeakKeyDictionary[Client, _Identities] = WeakKeyDictionary()
-
-
-def _identities_of(client: Client) -> _Identities:
-    with _lock:
-        return _identities.setdefault(client, _Identities())
+_identities_of = kept_by_client(lambda _: _Identities())
 
 
 def accounts_of_bind_name(client: Client, name: str) -> frozenset[bytes]:
@@ -136,8 +132,9 @@ def accounts_of_bind_name(client: Client, name: str) -> frozenset[bytes]:
     if named := _SID.fullmatch(name):
         with suppress(ValueError):
             return frozenset((text_to_sid((named[1] or named[2]).upper()),))
-    if (named := _GUID.fullmatch(name)) and (reference := _guid_reference(named[1] or named[2])):
-        return _sid_of(client, reference)
+    if named := _GUID.fullmatch(name):
+        with suppress(ValueError):
+            return _sid_of(client, guid_reference(UUID(named[1] or named[2])))
     with suppress(InvalidValue):
         parsed = DistinguishedName.parse(name)
         if parsed.rdns:
@@ -162,12 +159,6 @@ def _condition(name: str) -> Filter:
     return Or(*possible)
 
 
-def _guid_reference(text: str) -> str | None:
-    with suppress(ValueError):
-        return guid_reference(UUID(text))
-    return None
-
-
 def _sid_of(client: Client, reference: str) -> frozenset[bytes]:
     try:
         entry = client.find(reference, ("objectSid",))
@@ -177,5 +168,5 @@ def _sid_of(client: Client, reference: str) -> frozenset[bytes]:
 
 
 def _find_accounts(client: Client, condition: Filter) -> frozenset[bytes]:
-    rows = client.search(client.default_naming_context, Scope.SUBTREE, And(_IS_ACCOUNT, condition), ("objectSid",))
+    rows = client.search_domain(And(_IS_ACCOUNT, condition), ("objectSid",))
     return frozenset(sid for row in rows for sid in row.values("objectSid"))

@@ -4,9 +4,8 @@ The first is inherited by what is below it, the second is put on every administr
 deny are not looked at: what they take away from whom depends on their order and on the groups of each.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -16,11 +15,8 @@ from active_directory import (
     AccessMask,
     Ace,
     Client,
-    Entry,
     Equals,
     MalformedDescriptor,
-    Or,
-    Scope,
     SecurityDescriptor,
     map_generic,
     parse_descriptor,
@@ -30,7 +26,7 @@ from directory.protection.domain_infrastructure import Places, places_of
 
 logger = structlog.get_logger(__name__)
 
-STATE_ATTRIBUTES = ("uSNChanged", "whenChanged")
+_STATE_ATTRIBUTES = ("uSNChanged", "whenChanged")
 """What tells whether an object's access control list may have changed since it was read."""
 
 # Accounts and groups of a domain, and the built-in groups; others, such as SYSTEM, are nobody that could be changed.
@@ -76,29 +72,14 @@ Holders = Mapping[bytes, str]
 """What each principal may do, by its SID: "may reset passwords in the domain"."""
 
 
-def domain_owners(client: Client, state: Sequence[Entry] = ()) -> Holders:
-    """Who holds the domain now. `state`: what was just read of `watched`, if anything was, with STATE_ATTRIBUTES."""
-    places = places_of(client)
-    marks = _marks(state or _read_state(client, places), places)
-    with _lock:
-        known = _known.get(client)
-    if known is None or known.marks != marks:
-        known = _Known(marks, *_read_holders(client, places, known))
-        with _lock:
-            _known[client] = known
-    return known.domain_owners
-
-
-def watched(client: Client) -> tuple[str, ...]:
-    """The objects that decide, by name: the domain's head, AdminSDHolder, and what this one may inherit from."""
-    return _watched(places_of(client))
+def domain_owners(client: Client) -> Holders:
+    """Who holds the domain now."""
+    return _read_again(client).domain_owners
 
 
 def unreadable_lists(client: Client) -> tuple[str, ...]:
     """Those of the two lists that the gateway's account may not read: whoever holds the domain by them is unknown."""
-    domain_owners(client)
-    with _lock:
-        return _known[client].unreadable
+    return _read_again(client).unreadable
 
 
 def holders_in(descriptor: SecurityDescriptor, *, of_administrators: bool) -> dict[bytes, str]:
@@ -153,23 +134,27 @@ class _Known:
     unreadable: tuple[str, ...]
 
 
-_lock = Lock()
 _known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
 
 
-def _watched(places: Places) -> tuple[str, ...]:
-    return places.domain, places.admin_sd_holder, places.system
+def _read_again(client: Client) -> _Known:
+    """What is known, read anew if one of the objects has changed that decide."""
+    places, known = places_of(client), _known.get(client)
+    marks = _marks(client, places)
+    if known is None or known.marks != marks:
+        known = _known[client] = _Known(marks, *_read_holders(client, places, known))
+    return known
 
 
-def _read_state(client: Client, places: Places) -> list[Entry]:
-    some = Or(*(Equals("distinguishedName", name) for name in _watched(places)))
-    return list(client.search(places.domain, Scope.SUBTREE, some, STATE_ATTRIBUTES))
+def _marks(client: Client, places: Places) -> _Marks:
+    """Of each object what changes with it; another domain controller counts otherwise ([MS-ADTS] 3.1.1.1.9).
 
-
-def _marks(state: Sequence[Entry], places: Places) -> _Marks:
-    """Of each object what changes with it; another domain controller counts otherwise ([MS-ADTS] 3.1.1.1.9)."""
-    found = {entry.dn.lower(): tuple(entry.text(name) for name in STATE_ATTRIBUTES) for entry in state}
-    return tuple(found.get(name.lower(), ()) for name in _watched(places))
+    The objects that decide are the domain's head, AdminSDHolder, and what this one may inherit from.
+    """
+    deciding = (places.domain, places.admin_sd_holder, places.system)
+    state = client.find_any([Equals("distinguishedName", name) for name in deciding], _STATE_ATTRIBUTES)
+    found = {entry.dn.lower(): tuple(entry.text(name) for name in _STATE_ATTRIBUTES) for entry in state}
+    return tuple(found.get(name.lower(), ()) for name in deciding)
 
 
 def _read_holders(client: Client, places: Places, known: _Known | None) -> tuple[Holders, tuple[str, ...]]:

@@ -6,11 +6,10 @@ everything among the domain controllers.
 """
 
 from dataclasses import dataclass
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 from active_directory import Client, DistinguishedName, Entry, ProtocolError
 from core.text.messages import message
+from directory.lookup.kept import kept_by_client
 
 # wellKnownObjects of the domain ([MS-ADTS] 6.1.1.4), which tells containers whatever they are called.
 _SYSTEM = "AB1D30F3768811D1ADED00C04FD8D5CD"  # GUID_SYSTEMS_CONTAINER_W
@@ -53,19 +52,30 @@ class Places:
         return dn.lower() != self.domain.lower() and self.contains(dn)
 
 
-_lock = Lock()
-_known: WeakKeyDictionary[Client, Places] = WeakKeyDictionary()
-
-
+@kept_by_client
 def places_of(client: Client) -> Places:
     """The places of a client's domain, read once."""
-    with _lock:
-        known = _known.get(client)
-    if known is None:
-        known = _read(client)
-        with _lock:
-            _known[client] = known
-    return known
+    domain = client.default_naming_context
+    head = client.read(domain, ("objectSid", "wellKnownObjects"))
+    if "objectSid" not in head:
+        raise ProtocolError("The domain's own SID cannot be read", attribute="objectSid")
+    well_known = _well_known_objects(head)
+    own = DistinguishedName.parse(domain)
+    others = (name for name in client.naming_contexts if not own.is_within(DistinguishedName.parse(name)))
+    # These two names are the same in every domain; the list is one that the account may not be able to read.
+    system = well_known.get(_SYSTEM, f"CN=System,{domain}")
+    domain_controllers = well_known.get(_DOMAIN_CONTROLLERS, f"OU=Domain Controllers,{domain}")
+    contexts = (client.configuration_naming_context, client.schema_naming_context, *others)
+    heads = [name.lower() for name in (system, domain_controllers, *contexts)]
+    return Places(
+        domain_sid=head.values("objectSid")[0],
+        domain=domain,
+        system=system,
+        domain_controllers=domain_controllers,
+        others=contexts,
+        heads=frozenset((domain.lower(), *heads)),
+        endings=tuple(f",{name}" for name in heads),
+    )
 
 
 def why_governing(client: Client, dn: str) -> str | None:
@@ -95,30 +105,6 @@ def is_for_everybody(client: Client, container: Entry) -> bool:
     names = {domain, *(well_known[guid] for guid in _FOR_EVERYBODY if guid in well_known)}
     place = DistinguishedName.parse(container.dn)
     return any(place == DistinguishedName.parse(name) for name in names)
-
-
-def _read(client: Client) -> Places:
-    domain = client.default_naming_context
-    head = client.read(domain, ("objectSid", "wellKnownObjects"))
-    if "objectSid" not in head:
-        raise ProtocolError("The domain's own SID cannot be read", attribute="objectSid")
-    well_known = _well_known_objects(head)
-    own = DistinguishedName.parse(domain)
-    others = (name for name in client.naming_contexts if not own.is_within(DistinguishedName.parse(name)))
-    # These two names are the same in every domain; the list is one that the account may not be able to read.
-    system = well_known.get(_SYSTEM, f"CN=System,{domain}")
-    domain_controllers = well_known.get(_DOMAIN_CONTROLLERS, f"OU=Domain Controllers,{domain}")
-    contexts = (client.configuration_naming_context, client.schema_naming_context, *others)
-    heads = [name.lower() for name in (system, domain_controllers, *contexts)]
-    return Places(
-        domain_sid=head.values("objectSid")[0],
-        domain=domain,
-        system=system,
-        domain_controllers=domain_controllers,
-        others=contexts,
-        heads=frozenset((domain.lower(), *heads)),
-        endings=tuple(f",{name}" for name in heads),
-    )
 
 
 def _well_known_objects(head: Entry) -> dict[str, str]:

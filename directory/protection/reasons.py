@@ -68,7 +68,7 @@ def _reasons(client: Client, entry: Entry) -> Iterator[str]:
         yield message("member of {group}, which the gateway's account may not read", group=path[-1])
     if sid is not None and "primaryGroupID" not in entry and sid in groups_of_bind_accounts(client):
         yield message("a group that gives the gateway's own account its rights")
-    if (entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS:
+    if entry.number("userAccountControl") & _CONTROLLER_BITS:
         yield message("a domain controller")
     if place := why_governing(client, entry.dn):
         yield place
@@ -76,7 +76,7 @@ def _reasons(client: Client, entry: Entry) -> Iterator[str]:
 
 
 def _marks(entry: Entry) -> tuple[tuple[bool, str], ...]:
-    control, flags = entry.integer("userAccountControl") or 0, entry.integer("systemFlags") or 0
+    control, flags = entry.number("userAccountControl"), entry.number("systemFlags")
     return (
         (
             bool(control & UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT),

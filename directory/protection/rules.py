@@ -13,8 +13,6 @@ from active_directory import Client, Entry, Scope, sid_to_text
 from core.call import Call
 from core.errors import Forbidden
 from directory.groups.ancestry import (
-    Ancestor,
-    ExtraSearch,
     Key,
     UnreadableGroup,
     doubtful_groups,
@@ -24,7 +22,7 @@ from directory.groups.ancestry import (
 )
 from directory.lookup.prefetch import Prefetch
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
-from directory.protection.domain_control import STATE_ATTRIBUTES, domain_owners, watched
+from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import is_for_everybody, places_of
 from directory.protection.state import (
     administrative_accounts,
@@ -76,18 +74,14 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
         return True
     if not sids.isdisjoint(bind_accounts(client)):
         return True
-    alongside = ExtraSearch(watched(client), STATE_ATTRIBUTES)
-    steps = list(iter_ancestors(client, entry, alongside=alongside))
-    wanted = administrative.union(domain_owners(client, alongside.entries or ()))
-    return not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, steps, wanted)
+    wanted = administrative.union(domain_owners(client))
+    return not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, wanted)
 
 
-def _is_protected_by_groups(
-    client: Client, entry: Entry, steps: Iterable[Ancestor | UnreadableGroup], wanted: frozenset[bytes]
-) -> bool:
+def _is_protected_by_groups(client: Client, entry: Entry, wanted: frozenset[bytes]) -> bool:
     """Whether it is by the groups above it, or because bind accounts are below it."""
     is_doubtful = False
-    for step in steps:
+    for step in iter_ancestors(client, entry):
         if not isinstance(step, UnreadableGroup):
             if not wanted.isdisjoint(step.group.values("objectSid")):
                 return True
@@ -102,13 +96,9 @@ def _is_protected_by_groups(
         return is_doubtful or protection_state(client).is_protected(entry)  # the groups of bind accounts are in it
     if any(sid in wanted or is_administrative_somewhere(sid) for sid in computed):
         return True
-    # Only a security group gives rights, and only of accounts the directory computes to which they belong.
-    return _may_have_members(entry) and entry.values("objectSid")[0] in groups_of_bind_accounts(client)
-
-
-def _may_have_members(entry: Entry) -> bool:
-    """Whether an entry with a SID may be a group: it has no primary group, as every account has."""
-    return "objectSid" in entry and "primaryGroupID" not in entry
+    # Only a security group gives rights, and only of accounts the directory computes to which they belong. What has a
+    # SID and no primary group, as every account has, may be a group.
+    return "primaryGroupID" not in entry and entry.values("objectSid")[0] in groups_of_bind_accounts(client)
 
 
 def _token_groups(client: Client, entry: Entry) -> list[bytes]:

@@ -4,10 +4,9 @@ For many objects at once. Of a single one `rules` finds it from the object upwar
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 from time import monotonic
 from weakref import WeakKeyDictionary
 
@@ -21,11 +20,8 @@ from active_directory import (
     Client,
     Entry,
     Equals,
-    Filter,
     Modify,
-    Or,
     Present,
-    Scope,
     SystemFlags,
     UserAccountControl,
     Write,
@@ -40,7 +36,6 @@ from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import Places, places_of
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
-_NAMES_IN_ONE_FILTER = 100
 _IS_GROUP = Equals("objectClass", "group")
 # As plain integers: an IntFlag makes an object of each result, and they are looked at for each record of a search.
 _DOMAINS_OWN = (
@@ -93,40 +88,8 @@ class _Known:
     protection: ProtectionState
 
 
-class _Cache:
-    """What is kept is exact when it is checked against the domain controller's state, as every write does."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
-
-    def get(self, client: Client, max_age: float) -> ProtectionState:
-        with self._lock:
-            known = self._known.get(client)
-        changes, now = changes_heard_of(client), monotonic()
-        if known is not None and known.changes == changes and now - known.checked_at < max_age:
-            return known.protection
-        root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
-        accounts = bind_accounts(client)
-        by_sign_in = (frozenset(accounts), sids_signed_in_with(client))  # of other domains no write here tells
-        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), *by_sign_in)
-        if known is not None and known.state == state:
-            protection = known.protection
-        else:
-            protection = _read(client, accounts, has_index=not says_samba(root))
-        with self._lock:
-            self._known[client] = _Known(state, now, changes, protection)
-        return protection
-
-    def compare(self, client: Client, entry: Entry, *, protected: bool) -> None:
-        """Forget what is kept when it says otherwise of an entry than was just found, so that nobody is shown it."""
-        with self._lock:
-            known = self._known.get(client)
-            if known is not None and known.protection.is_protected(entry) != protected:
-                del self._known[client]
-
-
-_cache = _Cache()
+_known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
+"""What is kept is exact when it is checked against the domain controller's state, as every write does."""
 
 SHOWN_AGE = 2.0
 """How many seconds old the state may be that a *shown* `protected` comes from. A write never relies on it."""
@@ -134,7 +97,20 @@ SHOWN_AGE = 2.0
 
 def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
     """The state as it is now, or was at most `max_age` seconds ago."""
-    return _cache.get(client, max_age)
+    known = _known.get(client)
+    changes, now = changes_heard_of(client), monotonic()
+    if known is not None and known.changes == changes and now - known.checked_at < max_age:
+        return known.protection
+    root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
+    accounts = bind_accounts(client)
+    by_sign_in = (frozenset(accounts), sids_signed_in_with(client))  # of other domains no write here tells
+    state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), *by_sign_in)
+    if known is not None and known.state == state:
+        protection = known.protection
+    else:
+        protection = _read(client, accounts, has_index=not says_samba(root))
+    _known[client] = _Known(state, now, changes, protection)
+    return protection
 
 
 def may_change_protection(write: Write, kind: str) -> bool:
@@ -149,7 +125,9 @@ def may_change_protection(write: Write, kind: str) -> bool:
 
 def compare_with_state(client: Client, entry: Entry, *, protected: bool) -> None:
     """Take note of whether an entry was just found to be protected: a state that says otherwise is shown no more."""
-    _cache.compare(client, entry, protected=protected)
+    known = _known.get(client)
+    if known is not None and known.protection.is_protected(entry) != protected:
+        _known.pop(client, None)
 
 
 def is_protected_by_itself(entry: Entry) -> bool:
@@ -158,7 +136,7 @@ def is_protected_by_itself(entry: Entry) -> bool:
     adminCount stays when somebody leaves an administrative group, and is not set on joining until the domain controller
     gets to it (hourly): it protects, but its absence says nothing.
     """
-    flags, control = entry.integer("systemFlags") or 0, entry.integer("userAccountControl") or 0
+    flags, control = entry.number("systemFlags"), entry.number("userAccountControl")
     is_the_domains_own = bool(flags & _IMMOVABLE or control & _DOMAINS_OWN)
     return is_the_domains_own or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
 
@@ -177,7 +155,9 @@ def administrative_accounts(domain_sid: bytes) -> frozenset[bytes]:
 
 def is_administrative_somewhere(sid: bytes) -> bool:
     """Whether it is the SID of a built-in administrative group of whichever domain of the forest."""
-    return sid in _BUILTIN_SIDS or (sid.startswith(_OF_A_DOMAIN) and _relative_id(sid) in PROTECTED_DOMAIN_RIDS)
+    return sid in _BUILTIN_SIDS or (
+        sid.startswith(_OF_A_DOMAIN) and int.from_bytes(sid[-4:], "little") in PROTECTED_DOMAIN_RIDS
+    )
 
 
 def _read(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> ProtectionState:
@@ -185,7 +165,7 @@ def _read(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> Prot
     wanted = sorted(administrative_groups(places.domain_sid).union(domain_owners(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
-    found = _find(client, [Equals("objectSid", sid) for sid in wanted])
+    found = list(client.find_any((Equals("objectSid", sid) for sid in wanted), ("objectSid", "member")))
     groups_in = _groups_in(client, has_index=has_index)
     level = {each.dn: each.texts("member") for each in found}  # accounts too, which nobody is a member of
     for sid in sids.difference(*(each.values("objectSid") for each in found)):
@@ -215,57 +195,35 @@ def _groups_in(client: Client, *, has_index: bool) -> Callable[[Iterable[str]], 
     time to tell what all groups are in: which of them are meant is then found here, and read by objectGUID, which no
     new name changes meanwhile.
     """
+    attributes = ("objectSid", "member")
     if has_index:
-        return lambda names: _find(client, [Equals("memberOf", name) for name in names], _IS_GROUP)
+        return lambda names: list(
+            client.find_any((Equals("memberOf", name) for name in names), attributes, within=_IS_GROUP)
+        )
     inside: dict[str, list[bytes]] = {}
     is_in_some = And(_IS_GROUP, Present("memberOf"))
-    for group in client.search(client.default_naming_context, Scope.SUBTREE, is_in_some, ("objectGUID", "memberOf")):
+    for group in client.search_domain(is_in_some, ("objectGUID", "memberOf")):
         for name in group.texts("memberOf"):
             inside.setdefault(name, []).extend(group.values("objectGUID"))
 
     def find(names: Iterable[str]) -> list[Entry]:
         found = {guid for name in names for guid in inside.get(name, ())}
-        return _find(client, [Equals("objectGUID", guid) for guid in found])
+        return list(client.find_any((Equals("objectGUID", guid) for guid in found), attributes))
 
     return find
-
-
-def _find(client: Client, conditions: Sequence[Filter], *always: Filter) -> list[Entry]:
-    """What fulfils one of the conditions, and those that hold for all."""
-    return [
-        entry
-        for some in _chunks(conditions)
-        for entry in client.search(
-            client.default_naming_context, Scope.SUBTREE, And(*always, Or(*some)), ("objectSid", "member")
-        )
-    ]
 
 
 def _not_seen_as_members(client: Client, names: Iterable[str]) -> set[str]:
     """Those of the members of groups whose `memberOf` cannot be read, or nothing at all."""
     alive = {name for name in names if not is_deleted(client, name)}
-    seen = {
-        entry.dn
-        for some in _chunks([Equals("distinguishedName", name) for name in alive])
-        for entry in client.search(client.default_naming_context, Scope.SUBTREE, Or(*some), ("memberOf",))
-        if "memberOf" in entry
-    }
+    named = (Equals("distinguishedName", name) for name in alive)
+    seen = {entry.dn for entry in client.find_any(named, ("memberOf",)) if "memberOf" in entry}
     return alive - seen
-
-
-def _chunks(filters: Sequence[Filter]) -> Iterator[Sequence[Filter]]:
-    for start in range(0, len(filters), _NAMES_IN_ONE_FILTER):
-        yield filters[start : start + _NAMES_IN_ONE_FILTER]
 
 
 def _child(domain_sid: bytes, relative_id: int) -> bytes:
     """The SID of an account of a domain ([MS-DTYP] 2.4.2: the count of parts is its second byte)."""
     return bytes([domain_sid[0], domain_sid[1] + 1]) + domain_sid[2:] + struct.pack("<I", relative_id)
-
-
-def _relative_id(sid: bytes) -> int:
-    relative_id: int = struct.unpack("<I", sid[-4:])[0]
-    return relative_id
 
 
 _BUILTIN_SIDS = frozenset(_child(text_to_sid(BUILTIN_DOMAIN_SID), rid) for rid in PROTECTED_BUILTIN_RIDS)

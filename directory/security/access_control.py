@@ -30,7 +30,6 @@ from directory.shapes.access_control import (
     AccessControl,
     AccessControlEntry,
     AppliesTo,
-    ObjectClassName,
     Principal,
     UnreadEntry,
 )
@@ -89,13 +88,16 @@ class Names:
     def entry(self, ace: Ace) -> AccessControlEntry:
         """An entry that grants or denies, as it is shown."""
         assert ace.sid is not None  # entries that grant or deny have an account
+        below = ace.inherited_object_type
         entry: AccessControlEntry = {
             "type": "deny" if ace.denies else "allow",
             "principal": self.principals[ace.sid],
             "rights": right_names(ace.mask),
             "mask": int(ace.mask),
             "appliesTo": self._applies_to(ace.object_type, ace.mask) if ace.object_type else None,
-            "inheritedObjectType": self._class_name(ace.inherited_object_type) if ace.inherited_object_type else None,
+            "inheritedObjectType": {"guid": str(below), "name": self.types.name_of(Subject.CLASS, below)}
+            if below
+            else None,
             "inherited": ace.inherited,
             "flags": flag_names(ace.flags),
         }
@@ -106,9 +108,6 @@ class Names:
     def _applies_to(self, guid: UUID, mask: AccessMask) -> AppliesTo:
         meaning = self.types.resolve(guid, mask)
         return {"kind": meaning.subject, "guid": str(guid), "name": meaning.name}
-
-    def _class_name(self, guid: UUID) -> ObjectClassName:
-        return {"guid": str(guid), "name": self.types.name_of(Subject.CLASS, guid)}
 
 
 def _unread(position: int, ace: Ace) -> UnreadEntry:

@@ -29,16 +29,12 @@ class Need:
     along: AccessMask = _NOTHING
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Task:
     """A task's name and everything it needs; several of one name are several ways to hold it."""
 
-    name: str
-    needs: tuple[Need, ...]
-
     def __init__(self, name: str, *needs: Need) -> None:
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "needs", needs)
+        self.name = name
+        self.needs = needs
 
 
 def everything(rights: AccessMask, *, along: AccessMask = _NOTHING) -> Need:
@@ -82,6 +78,13 @@ _PLURALS = {
 }
 _READING = AccessMask.LIST_CHILDREN | AccessMask.LIST_OBJECT | AccessMask.READ_CONTROL
 
+_LAPS_PASSWORDS = ("ms-Mcs-AdmPwd", "msLAPS-Password", "msLAPS-EncryptedPassword", "msLAPS-EncryptedPasswordHistory")
+_REPLICATION = (
+    "DS-Replication-Get-Changes",
+    "DS-Replication-Get-Changes-All",
+    "DS-Replication-Get-Changes-In-Filtered-Set",
+)
+
 FULL = "Full control"
 CUSTOM = "Custom"
 # From the widest to the narrowest: rights that one task has taken are not named again by a later one. Before all of
@@ -104,13 +107,8 @@ TASKS: tuple[Task, ...] = (
     Task("Manage group membership", write("Membership", Subject.PROPERTY_SET)),
     Task("Link group policies", write("gPLink"), write("gPOptions")),
     Task("Link group policies", write("gPLink")),
-    Task("Read LAPS passwords", read("ms-Mcs-AdmPwd")),
-    Task("Read LAPS passwords", read("msLAPS-Password")),
-    Task("Read LAPS passwords", read("msLAPS-EncryptedPassword")),
-    Task("Read LAPS passwords", read("msLAPS-EncryptedPasswordHistory")),
-    Task("Replicate directory changes", extended_right("DS-Replication-Get-Changes")),
-    Task("Replicate directory changes", extended_right("DS-Replication-Get-Changes-All")),
-    Task("Replicate directory changes", extended_right("DS-Replication-Get-Changes-In-Filtered-Set")),
+    *(Task("Read LAPS passwords", read(name)) for name in _LAPS_PASSWORDS),
+    *(Task("Replicate directory changes", extended_right(name)) for name in _REPLICATION),
     Task("Read all properties", everything(AccessMask.READ_PROPERTY, along=_READING)),
     Task(
         "Write all properties",

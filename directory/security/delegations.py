@@ -89,7 +89,7 @@ class _Place:
     @property
     def is_root(self) -> bool:
         """Whether it is the head of its naming context, above which nothing comes down."""
-        return bool((self.entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT)
+        return bool(self.entry.number("instanceType") & InstanceType.HEAD_OF_NAMING_CONTEXT)
 
     @property
     def source(self) -> Source:
@@ -163,20 +163,20 @@ def _ancestors(client: Client, unit: _Place) -> Iterator[_Place]:
         name = name.parent
 
 
-def _source(place: _Place | None, visibility: Visibility) -> Source | None:
-    return place.source if place is not None and visibility.can_see(place.entry.dn) else None
-
-
 def _tasks(granted: Sequence[_Granted], names: Names, visibility: Visibility) -> list[DelegatedTask]:
     """One principal's tasks: what was granted and what denied, by the object it was done on."""
     groups: dict[object, list[_Granted]] = defaultdict(list)
     for item in granted:
         groups[item.place and item.place.entry.guid, item.grant.ace.denies].append(item)
+
+    def source(place: _Place | None) -> Source | None:
+        return place.source if place is not None and visibility.can_see(place.entry.dn) else None
+
     return [
         {
             "name": name,
             "type": "deny" if some[0].grant.ace.denies else "allow",
-            "source": _source(some[0].place, visibility),
+            "source": source(some[0].place),
             "entries": [names.entry(ace) for ace in aces],
         }
         for some in groups.values()

@@ -27,7 +27,6 @@ from active_directory import (
     ObjectTypes,
     Or,
     Scope,
-    SecurityDescriptor,
     Subject,
     map_generic,
     parse_descriptor,
@@ -116,27 +115,23 @@ class EffectiveRights:
 
     def unwritable(self, right: Right) -> tuple[str, ...] | None:
         """Which of the attributes that the right is about the account may not write; None where that is not known."""
-        object_class = right.object_class or ""
-        wanted = self.attributes_of(right)
-        samples = self.samples(object_class)
-        inherited = None if samples else self._inherited_by(object_class)
+        samples = self.samples(right.object_class or "")
+        inherited = None if samples else self._inherited_by(right.object_class or "")
         if not samples and inherited is None:
             return None
-        return tuple(
-            name
-            for name in wanted
-            if not (
-                all(self._may_write(name, entry) for entry in samples)
-                if inherited is None
-                else self.has(inherited, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
-            )
-        )
+
+        def is_writable(name: str) -> bool:
+            if inherited is not None:
+                return self.has(inherited, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
+            return all(self._may_write(name, entry) for entry in samples)
+
+        return tuple(name for name in self.attributes_of(right) if not is_writable(name))
 
     def _may_write(self, name: str, entry: Entry) -> bool:
         if name.lower() not in _BY_ENTRIES:
             return name.lower() in {each.lower() for each in entry.texts("allowedAttributesEffective")}
-        aces = aces_of(entry)
-        return aces is not None and self.has(applying(aces), AccessMask.WRITE_PROPERTY, self.attribute_types(name))
+        aces = applying(entry)
+        return aces is not None and self.has(aces, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
 
     @cached_property
     def creatable(self) -> frozenset[str]:
@@ -151,53 +146,49 @@ class EffectiveRights:
     def may_change_access(self, object_class: str | None = None) -> bool:
         """Whether it may change access control lists or owners: of the base, or of an object of the class."""
         entries = [self.base] if object_class is None else self.samples(object_class)
-        return any((entry.integer("sDRightsEffective") or 0) & (_OWNER | _DACL) for entry in entries)
+        return any(entry.number("sDRightsEffective") & (_OWNER | _DACL) for entry in entries)
 
     def samples(self, object_class: str) -> list[Entry]:
         """Some objects of the class below the base, of those that ordinary delegation reaches."""
         if object_class not in self._samples:
+            base, condition = self.base.dn, _of_class(object_class)
             found = self.client.search(
-                self.base.dn,
-                Scope.SUBTREE,
-                _of_class(object_class),
-                _ASKED,
-                limit=_SAMPLES,
-                descriptor=True,
-                whole=True,
+                *(base, Scope.SUBTREE, condition, _ASKED), limit=_SAMPLES, descriptor=True, whole=True
             )
             self._samples[object_class] = list(found)
         return self._samples[object_class]
 
     def _may_delete(self, object_class: str) -> bool | None:
         """By a right on the container that holds the object, or by one on the object ([MS-ADTS] 3.1.1.5.5.1)."""
-        here = aces_of(self.base)
+        here = applying(self.base)
         if here is None:
             return None
-        if self.has(applying(here), AccessMask.DELETE_CHILD, self._class_types(object_class)):
+        if self.has(here, AccessMask.DELETE_CHILD, {None, self._types.guid_of(Subject.CLASS, object_class)}):
             return True
-        if samples := self.samples(object_class):
-            lists = [aces_of(entry) for entry in samples]
-            return all(known is not None and self.has(applying(known), AccessMask.DELETE, {None}) for known in lists)
-        inherited = self._inherited_by(object_class)
-        return inherited is not None and self.has(inherited, AccessMask.DELETE, {None})
+        return bool(self._has_on_objects(object_class, AccessMask.DELETE, {None}))
 
     def _has_extended(self, right: Right) -> bool | None:
         types = {None, self._types.guid_of(Subject.EXTENDED_RIGHT, right.name)}
-        if right.object_class is None:
-            head = self.client.read(self.client.default_naming_context, (), descriptor=True)
-            lists = [aces_of(head)]
-        elif samples := self.samples(right.object_class):
-            lists = [aces_of(entry) for entry in samples]
-        else:
-            inherited = self._inherited_by(right.object_class)
-            return None if inherited is None else self.has(inherited, AccessMask.CONTROL_ACCESS, types)
-        if any(known is None for known in lists):
-            return None
-        return all(self.has(applying(known or ()), AccessMask.CONTROL_ACCESS, types) for known in lists)
+        if right.object_class is not None:
+            return self._has_on_objects(right.object_class, AccessMask.CONTROL_ACCESS, types)
+        aces = applying(self.client.read(self.client.default_naming_context, (), descriptor=True))
+        return None if aces is None else self.has(aces, AccessMask.CONTROL_ACCESS, types)
+
+    def _has_on_objects(self, object_class: str, right: AccessMask, types: Collection[UUID | None]) -> bool | None:
+        """Whether every object asked grants a right; without any, whether it would be inherited. None: not known."""
+        lists = [applying(entry) for entry in self.samples(object_class)] or [self._inherited_by(object_class)]
+        granted = [aces is not None and self.has(aces, right, types) for aces in lists]
+        return None if None in lists else all(granted)
 
     def has(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
         """Whether these entries grant the account a right to anything of these types."""
-        return _grants(aces, self.account.sids, right, types)
+        # The first entry that speaks of the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated: an entry
+        # that grants under one does not count, one that denies does.
+        for ace in aces:
+            is_meant = right in map_generic(ace.mask) and ace.object_type in types and ace.sid in self.account.sids
+            if is_meant and (ace.denies or (ace.allows and not ace.conditional)):
+                return ace.allows
+        return False
 
     def _inherited_by(self, object_class: str) -> list[Ace] | None:
         """The entries that an object of the class would get from the base; None when they cannot be read."""
@@ -212,9 +203,6 @@ class EffectiveRights:
     @cached_property
     def _types(self) -> ObjectTypes:
         return object_types(self.client)
-
-    def _class_types(self, object_class: str) -> set[UUID | None]:
-        return {None, self._types.guid_of(Subject.CLASS, object_class)}
 
     def attribute_types(self, name: str) -> set[UUID | None]:
         """What an entry may name that speaks of an attribute: nothing, the attribute, or its property set."""
@@ -236,28 +224,13 @@ def aces_of(entry: Entry) -> tuple[Ace, ...] | None:
     if not values:
         return None
     try:
-        descriptor: SecurityDescriptor = parse_descriptor(values[0])
+        descriptor = parse_descriptor(values[0])
     except MalformedDescriptor:
         return None
     return descriptor.dacl.aces if descriptor.dacl is not None else None
 
 
-def applying(aces: Iterable[Ace]) -> list[Ace]:
-    """Those that hold for the object itself, and are not only there to be inherited."""
-    return [ace for ace in aces if ace.applies_here]
-
-
-def _grants(
-    aces: Iterable[Ace], sids: Collection[str], right: AccessMask, object_types: Collection[UUID | None]
-) -> bool:
-    """The first entry that speaks of the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated: an entry
-    that grants under one does not count, one that denies does.
-    """
-    for ace in aces:
-        if ace.sid not in sids or right not in map_generic(ace.mask) or ace.object_type not in object_types:
-            continue
-        if ace.denies:
-            return False
-        if ace.allows and not ace.conditional:
-            return True
-    return False
+def applying(entry: Entry) -> list[Ace] | None:
+    """The entries of its list that hold for an object itself, not only for what inherits them; see `aces_of`."""
+    aces = aces_of(entry)
+    return None if aces is None else [ace for ace in aces if ace.applies_here]

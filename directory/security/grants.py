@@ -5,6 +5,7 @@ All of them add entries and leave the others as they are. Granting nothing twice
 
 from collections.abc import Iterable
 from shlex import quote
+from uuid import UUID
 
 from typing_extensions import TypedDict
 
@@ -20,7 +21,7 @@ _DOTNET = {
     Access.DELETE: "DeleteChild",
     Access.EXTENDED: "ExtendedRight",
 }
-_EMPTY = "00000000-0000-0000-0000-000000000000"
+_EMPTY = UUID(int=0)
 
 
 class Grants(TypedDict):
@@ -82,31 +83,27 @@ def together(*several: Grants) -> Grants:
     }
 
 
-def _confined_to(right: Right, types: ObjectTypes) -> tuple[str | None, str | None]:
-    """The identifiers of what the right is about and of the class of objects that it is for, where there are any."""
+def _entry(right: Right, place: str, types: ObjectTypes) -> tuple[UUID | None, UUID | None, bool]:
+    """What the right is about, the class of objects that it is for, and whether it is for those below only."""
     of_class = types.guid_of(Subject.CLASS, right.object_class) if right.object_class else None
     if right.access in (Access.CREATE, Access.DELETE):
-        return _text(of_class), None
+        return of_class, None, False
     subject = Subject.ATTRIBUTE if right.access is Access.WRITE else Subject.EXTENDED_RIGHT
-    return _text(types.guid_of(subject, right.name)) if right.name else None, _text(of_class)
-
-
-def _text(guid: object) -> str | None:
-    return None if guid is None else str(guid)
+    is_below = of_class is not None and not holds_for_base(right.object_class, place)
+    return types.guid_of(subject, right.name) if right.name else None, of_class, is_below
 
 
 def _sddl(right: Right, *, sid: str, place: str, types: ObjectTypes) -> str:
     """One entry ([MS-DTYP] 2.5.1.1): on the container and those below, or only on the objects below of a class."""
-    what, objects = _confined_to(right, types)
-    flags = "CIIO" if objects and not holds_for_base(right.object_class, place) else "CI" if right.object_class else ""
+    what, objects, is_below = _entry(right, place, types)
+    flags = "CIIO" if is_below else "CI" if right.object_class else ""
     return f"(OA;{flags};{_LETTERS[right.access]};{what or ''};{objects or ''};{sid})"
 
 
 def _powershell(rights: list[Right], *, sid: str, place: str, types: ObjectTypes) -> list[str]:
     rules = []
     for right in rights:
-        what, objects = _confined_to(right, types)
-        is_below = objects and not holds_for_base(right.object_class, place)
+        what, objects, is_below = _entry(right, place, types)
         inheritance = "Descendents" if is_below else "All" if right.object_class else "None"
         parts = f"$who, '{_DOTNET[right.access]}', 'Allow', [guid]'{what or _EMPTY}', '{inheritance}'"
         rules.append(parts + (f", [guid]'{objects}'" if objects else ""))
@@ -115,14 +112,10 @@ def _powershell(rights: list[Right], *, sid: str, place: str, types: ObjectTypes
 
 def _changed(place: str, sid: str, rules: list[str]) -> list[str]:
     """For the module ActiveDirectory, which makes the directory a drive."""
-    path = f"AD:{_single_quoted(place)}"
+    path = "AD:" + place.replace("'", "''")
     return [
         f"$acl = Get-Acl -Path '{path}'",
         f"$who = [System.Security.Principal.SecurityIdentifier]'{sid}'",
         *(f"$acl.AddAccessRule([System.DirectoryServices.ActiveDirectoryAccessRule]::new({rule}))" for rule in rules),
         f"Set-Acl -Path '{path}' -AclObject $acl",
     ]
-
-
-def _single_quoted(text: str) -> str:
-    return text.replace("'", "''")

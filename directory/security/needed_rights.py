@@ -37,25 +37,26 @@ class Right:
     name: str = ""
 
 
-_CONTACT_DETAILS: Final = ("mail", "telephoneNumber", "mobile", "proxyAddresses")
-_ADDRESS: Final = ("l", "st", "postalCode")
-_PERSON: Final = (
-    *("name", "cn", "displayName", "description", "givenName", "sn", "title", "department", "company", "manager"),
-    *("info", *_CONTACT_DETAILS),
-)
+_ADDRESS: Final = "l st postalCode"
+_PERSON: Final = """
+    name cn displayName description givenName sn title department company manager info
+    mail telephoneNumber mobile proxyAddresses
+"""
 
-WRITTEN: Final[dict[str, tuple[str, ...]]] = {
-    "user": (
-        *(*_PERSON, "initials", "userPrincipalName", "sAMAccountName", "employeeID", "employeeNumber"),
-        *("physicalDeliveryOfficeName", "wWWHomePage", "streetAddress", *_ADDRESS),
-    ),
-    "group": ("name", "cn", "displayName", "description", "sAMAccountName", "mail", "managedBy", "info", "groupType"),
-    "computer": (
-        *("name", "cn", "displayName", "description", "location", "managedBy"),
-        *("sAMAccountName", "dNSHostName", "servicePrincipalName"),
-    ),
-    "organizationalUnit": ("name", "ou", "displayName", "description", "managedBy", "street", *_ADDRESS),
-    "contact": _PERSON,
+WRITTEN: Final = {
+    object_class: tuple(names.split())
+    for object_class, names in {
+        "user": f"""
+            {_PERSON} initials userPrincipalName sAMAccountName employeeID employeeNumber
+            physicalDeliveryOfficeName wWWHomePage streetAddress {_ADDRESS}
+        """,
+        "group": "name cn displayName description sAMAccountName mail managedBy info groupType",
+        "computer": """
+            name cn displayName description location managedBy sAMAccountName dNSHostName servicePrincipalName
+        """,
+        "organizationalUnit": f"name ou displayName description managedBy street {_ADDRESS}",
+        "contact": _PERSON,
+    }.items()
 }
 """What is written of the objects of a class by whoever may update and rename them: what the console's forms have. All
 others are left out of a delegation until the log shows that they are written."""
@@ -126,54 +127,35 @@ class NeededRights:
         return dsacls_lines(self.rights, account=account, base_dn=base_dn)
 
 
-NEEDED_RIGHTS: Final = (
-    NeededRights(
-        _("Change users: their attributes, their names, whether they are enabled, unlocking"),
+NEEDED_RIGHTS: Final = tuple(
+    NeededRights(task, tuple(f"directory.{name}" for name in names.split()))
+    for task, names in (
         (
-            "directory.update_user",
-            "directory.enable_account",
-            "directory.disable_account",
-            "directory.unlock_account",
-            "directory.run_accounts",
+            _("Change users: their attributes, their names, whether they are enabled, unlocking"),
+            "update_user enable_account disable_account unlock_account run_accounts",
         ),
-    ),
-    NeededRights(_("Reset passwords"), ("directory.reset_password",)),
-    NeededRights(_("Create and delete users"), ("directory.create_user", "directory.delete_user")),
-    NeededRights(_("Change members of groups"), ("directory.manage_membership",)),
-    NeededRights(
-        _("Create, change and delete groups"),
-        ("directory.create_group", "directory.update_group", "directory.delete_group"),
-    ),
-    NeededRights(
-        _("Create, change and delete computers"),
-        ("directory.create_computer", "directory.update_computer", "directory.delete_computer"),
-    ),
-    NeededRights(
-        _("Create, change and delete organizational units"),
+        (_("Reset passwords"), "reset_password"),
+        (_("Create and delete users"), "create_user delete_user"),
+        (_("Change members of groups"), "manage_membership"),
+        (_("Create, change and delete groups"), "create_group update_group delete_group"),
+        (_("Create, change and delete computers"), "create_computer update_computer delete_computer"),
         (
-            "directory.create_organizationalunit",
-            "directory.update_organizationalunit",
-            "directory.delete_organizationalunit",
+            _("Create, change and delete organizational units"),
+            "create_organizationalunit update_organizationalunit delete_organizationalunit",
         ),
-    ),
-    NeededRights(_("Move users, groups and computers"), ("directory.move_object",)),
-    NeededRights(_("Restore deleted objects (besides creating their kind)"), ("directory.restore_deleted",)),
+        (_("Move users, groups and computers"), "move_object"),
+        (_("Restore deleted objects (besides creating their kind)"), "restore_deleted"),
+    )
 )
 
 
 def by_attribute(rights: Iterable[Right]) -> tuple[Right, ...]:
     """The same rights, each once, with one for each attribute that is written."""
-    return tuple(
-        dict.fromkeys(
-            each
-            for right in rights
-            for each in (
-                _write(right.object_class or "", *WRITTEN[right.object_class or ""])
-                if right.access is Access.WRITE and not right.name
-                else (right,)
-            )
-        )
-    )
+    every: list[Right] = []
+    for right in rights:
+        usual = WRITTEN[right.object_class or ""] if right.access is Access.WRITE and not right.name else None
+        every += (right,) if usual is None else _write(right.object_class or "", *usual)
+    return tuple(dict.fromkeys(every))
 
 
 def holds_for_base(object_class: str | None, base_dn: str) -> bool:
@@ -185,30 +167,29 @@ def dsacls_lines(rights: Iterable[Right], *, account: str, base_dn: str) -> list
     """Grants as `dsacls` takes them (`RIGHTS;WHAT;ON`): `/I:T` for a container and all below, `/I:S` for the objects
     below of the class that is named last. What is written of a class is one line.
     """
-    lines: list[str] = []
+    extended: list[str] = []
     children: dict[str, str] = {}
     written: dict[str, list[str]] = {}
     for right in by_attribute(rights):
-        if right.access in (Access.CREATE, Access.DELETE):
-            letters = "CC" if right.access is Access.CREATE else "DC"
-            children[right.object_class or ""] = children.get(right.object_class or "", "") + letters
-        elif right.access is Access.WRITE:
-            entry = f'"{account}:RPWP;{right.name};{right.object_class}"'
-            written.setdefault(right.object_class or "", []).append(entry)
-        elif right.object_class is None:
-            name = DISPLAY_NAMES[right.name]
-            lines.append(f'dsacls "{domain_of(base_dn)}" /G "{account}:CA;{name}"')
-        else:
-            name = DISPLAY_NAMES[right.name]
-            lines.append(f'dsacls "{base_dn}" /I:S /G "{account}:CA;{name};{right.object_class}"')
+        object_class = right.object_class or ""
+        match right.access:
+            case Access.CREATE | Access.DELETE:
+                letters = "CC" if right.access is Access.CREATE else "DC"
+                children[object_class] = children.get(object_class, "") + letters
+            case Access.WRITE:
+                written.setdefault(object_class, []).append(f'"{account}:RPWP;{right.name};{object_class}"')
+            case Access.EXTENDED:
+                place = f'"{base_dn}" /I:S' if object_class else f'"{domain_of(base_dn)}"'
+                below = f";{object_class}" if object_class else ""
+                extended.append(f'dsacls {place} /G "{account}:CA;{DISPLAY_NAMES[right.name]}{below}"')
     of_children = [
         f'dsacls "{base_dn}" /I:T /G "{account}:{letters};{object_class}"' for object_class, letters in children.items()
     ]
-    of_attributes = []
-    for object_class, entries in written.items():
-        places = "T" if holds_for_base(object_class, base_dn) else "S"
-        of_attributes.append(f'dsacls "{base_dn}" /I:{places} /G {" ".join(entries)}')
-    return of_children + of_attributes + lines
+    of_attributes = [
+        f'dsacls "{base_dn}" /I:{"T" if holds_for_base(object_class, base_dn) else "S"} /G {" ".join(entries)}'
+        for object_class, entries in written.items()
+    ]
+    return of_children + of_attributes + extended
 
 
 def account_name(bind_name: str) -> str:
@@ -227,9 +208,6 @@ def account_name(bind_name: str) -> str:
 def domain_of(dn: str) -> str:
     """The domain that a distinguished name is in: its DC parts, or the name itself where it has none."""
     try:
-        name: DistinguishedName | None = DistinguishedName.parse(dn)
+        return str(DistinguishedName.parse(dn).domain) or dn
     except InvalidValue:
         return dn
-    while name is not None and name.rdns and name.rdn_attribute.upper() != "DC":
-        name = name.parent
-    return str(name) if name is not None and name.rdns else dn

@@ -1,6 +1,5 @@
 """The names of what rights are confined to, from a directory's schema and configuration, kept as long as its schema."""
 
-import threading
 from weakref import WeakKeyDictionary
 
 from active_directory import (
@@ -13,14 +12,11 @@ from active_directory import (
 )
 
 _known: WeakKeyDictionary[Client, ObjectTypes] = WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 def object_types(client: Client) -> ObjectTypes:
     """What object types stand for in this directory; read again when its schema was."""
-    schema = client.schema
-    with _lock:
-        known = _known.get(client)
+    known, schema = _known.get(client), client.schema
     if known is None or known.schema is not schema:
         entries = client.search(
             f"CN=Extended-Rights,{client.configuration_naming_context}",  # [MS-ADTS] 6.1.1.2.7
@@ -28,7 +24,5 @@ def object_types(client: Client) -> ObjectTypes:
             Equals("objectClass", CONTROL_ACCESS_RIGHT_CLASS),
             CONTROL_ACCESS_RIGHT_ATTRIBUTES,
         )
-        known = ObjectTypes.from_entries(schema, entries)
-        with _lock:
-            _known[client] = known
+        known = _known[client] = ObjectTypes.from_entries(schema, entries)
     return known

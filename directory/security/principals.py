@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from active_directory import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, Scope, sid_to_text, text_to_sid
+from active_directory import WELL_KNOWN_SIDS, Client, Entry, Equals, sid_to_text, text_to_sid
 from directory.lookup.visibility import Visibility
 from directory.shapes.access_control import Principal
 
-_SIDS_IN_ONE_FILTER = 50
 _FOREIGN = "foreignSecurityPrincipal"
 
 
@@ -25,14 +24,10 @@ def find_principals(
         found[sid] = {"sid": sid, "name": WELL_KNOWN_SIDS.get(sid), "id": None}
         if sid not in WELL_KNOWN_SIDS:
             wanted.append(sid)
-    for start in range(0, len(wanted), _SIDS_IN_ONE_FILTER):
-        condition = Or(*(Equals("objectSid", text_to_sid(sid)) for sid in wanted[start : start + _SIDS_IN_ONE_FILTER]))
-        # Accounts may be anywhere in the domain, outside the base and the caller's scopes too.
-        for entry in client.search(
-            client.default_naming_context, Scope.SUBTREE, condition, ("objectSid", "objectGUID", "objectClass", "name")
-        ):
-            if visibility is not None and not visibility.can_see(entry.dn):
-                continue
+    # Accounts may be anywhere in the domain, outside the base and the caller's scopes too.
+    is_one = (Equals("objectSid", text_to_sid(sid)) for sid in wanted)
+    for entry in client.find_any(is_one, ("objectSid", "objectGUID", "objectClass", "name")):
+        if visibility is None or visibility.can_see(entry.dn):
             sid = sid_to_text(entry.values("objectSid")[0])
             found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}
     return found

@@ -5,14 +5,14 @@ may not. The gateway does not notice by itself: what an account may not read loo
 3.1.1.4.4). So attributes that every object has are read and looked for, and about the others, access control is asked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, islice
 from typing import Final
 
 from active_directory import ANYTHING, AccessMask, And, Client, Entry, Equals, Not, Scope
-from directory.security.effective_rights import EffectiveRights, aces_of, applying
+from directory.security.effective_rights import EffectiveRights, applying
 
 _SAMPLES: Final = 5
 _LOOKED_AT: Final = 25
@@ -38,6 +38,7 @@ _IN_SOME: Final = {
     "organizationalUnit": ("gPLink", "managedBy"),
     "contact": ("memberOf", "mail"),
 }
+_LISTING: Final = ("list-children", "read-property")
 _OF_THE_DOMAIN: Final = ("minPwdLength", "maxPwdAge", "lockoutThreshold", "lockoutDuration")
 
 
@@ -70,10 +71,19 @@ def find_readable(effective: EffectiveRights) -> list[Readable]:
     """Every part, at the base or where the directory keeps it. Raises LdapError."""
     samples = _samples(effective)
     client = effective.client
+    system = f"CN=System,{client.default_naming_context}"
     return [
         _objects(effective, samples),
         _access_control(effective, samples),
-        *(find(client) for find in (_deleted_objects, _password_policies, _fine_grained, _group_policies, _schema)),
+        _deleted_objects(client),
+        _password_policies(client),
+        # By default only administrators may read these ([MS-ADSC], msDS-PasswordSettingsContainer).
+        _container(
+            client, Reading.FINE_GRAINED, f"CN=Password Settings Container,{system}", "msDS-MinimumPasswordLength"
+        ),
+        # A policy that applies to few may be read by few, so single ones that are hidden say nothing.
+        _container(client, Reading.GROUP_POLICIES, f"CN=Policies,{system}", None),
+        _schema(client),
     ]
 
 
@@ -82,14 +92,14 @@ def _objects(effective: EffectiveRights, samples: Mapping[str, list[Entry]]) -> 
     is_unknown = not any(samples.values())
     for object_class, entries in samples.items():
         absent = {name for entry in entries for name in _IN_EVERY[object_class] if name not in entry}
-        lists = [aces_of(entry) for entry in entries]
+        lists = [applying(entry) for entry in entries]
         is_unknown = is_unknown or None in lists
         refused = {
             name
             for aces in lists
             if aces is not None
             for name in _IN_SOME[object_class]
-            if not effective.has(applying(aces), AccessMask.READ_PROPERTY, effective.attribute_types(name))
+            if not effective.has(aces, AccessMask.READ_PROPERTY, effective.attribute_types(name))
         }
         missing += [f"{object_class}: {name}" for name in sorted(absent | refused)]
     held = False if missing else None if is_unknown else True
@@ -109,9 +119,8 @@ def _deleted_objects(client: Client) -> Readable:
     Where no deleted object is seen there may be none.
     """
     place = f"CN=Deleted Objects,{client.default_naming_context}"
-    container = client.find(place, ("objectClass",), deleted=True)
-    if container is None or "objectClass" not in container:
-        return Readable(Reading.DELETED_OBJECTS, place, False, ("list-children", "read-property"))
+    if not _is_seen(client, place, deleted=True):
+        return Readable(Reading.DELETED_OBJECTS, place, False, _LISTING)
     inside = client.search(place, Scope.ONE_LEVEL, ANYTHING, ("objectGUID",), deleted=True, limit=1, whole=True)
     return Readable(Reading.DELETED_OBJECTS, place, True if any(True for _ in inside) else None)
 
@@ -122,35 +131,27 @@ def _password_policies(client: Client) -> Readable:
     return Readable(Reading.PASSWORD_POLICIES, head.dn, not missing, missing)
 
 
-def _fine_grained(client: Client) -> Readable:
-    """By default only administrators may read these ([MS-ADSC], msDS-PasswordSettingsContainer)."""
-    place = f"CN=Password Settings Container,CN=System,{client.default_naming_context}"
-    return _container(client, Reading.FINE_GRAINED, place, "msDS-MinimumPasswordLength")
-
-
-def _group_policies(client: Client) -> Readable:
-    """A policy that applies to few may be read by few, so single ones that are hidden say nothing."""
-    place = f"CN=Policies,CN=System,{client.default_naming_context}"
-    return _container(client, Reading.GROUP_POLICIES, place, None)
-
-
 def _container(client: Client, part: Reading, place: str, always: str | None) -> Readable:
     """`always` is what every object in the container has."""
-    container = client.find(place, ("objectClass",))
-    if container is None or "objectClass" not in container:  # it may be seen and yet not be read
-        return Readable(part, place, False, ("list-children", "read-property"))
+    if not _is_seen(client, place):
+        return Readable(part, place, False, _LISTING)
     if always is not None:
-        inside: Iterator[Entry] = client.search(place, Scope.ONE_LEVEL, ANYTHING, (always,), whole=True)
+        inside = client.search(place, Scope.ONE_LEVEL, ANYTHING, (always,), whole=True)
         if not all(always in entry for entry in inside):
             return Readable(part, place, False, (always,))
     return Readable(part, place, True)
+
+
+def _is_seen(client: Client, place: str, *, deleted: bool = False) -> bool:
+    """Whether an object can be read at all: it may be seen and yet not be read."""
+    return "objectClass" in (client.find(place, ("objectClass",), deleted=deleted) or ())
 
 
 def _schema(client: Client) -> Readable:
     """Attributes and classes, the names of extended rights, and whether there is a recycle bin."""
     configuration = client.configuration_naming_context
     places = (client.schema_naming_context, f"CN=Extended-Rights,{configuration}", f"CN=Partitions,{configuration}")
-    hidden = [place for place in places if "objectClass" not in (client.find(place, ("objectClass",)) or ())]
+    hidden = [place for place in places if not _is_seen(client, place)]
     return Readable(Reading.SCHEMA, hidden[0] if hidden else configuration, not hidden, tuple(hidden))
 
 
@@ -162,9 +163,7 @@ def _samples(effective: EffectiveRights) -> dict[str, list[Entry]]:
     found = {}
     for object_class, names in _IN_EVERY.items():
         each = effective.client.search(
-            effective.base.dn,
-            Scope.SUBTREE,
-            _MATCHING.get(object_class, Equals("objectClass", object_class)),
+            *(effective.base.dn, Scope.SUBTREE, _MATCHING.get(object_class, Equals("objectClass", object_class))),
             (*names, "adminCount", "isCriticalSystemObject"),
             limit=_LOOKED_AT,
             descriptor=True,

@@ -18,7 +18,6 @@ from directory.policies.password_policy import (
     contains_name,
     find_violation,
     is_exempt,
-    policy_for,
     policy_of,
 )
 from lab.directory import PASSWORD, Directory, Values, random_name
@@ -161,26 +160,6 @@ def test_a_policy_is_read_once_for_many(client: Client, monkeypatch: pytest.Monk
     policies = PolicyReader(client)
     assert policies.of(Entry("CN=a", {})) is policies.of(Entry("CN=b", {})) is policies.of_domain()
     assert len(read) == 1
-
-
-def test_one_read_lately_does_unless_it_refuses(
-    client: Client, directory: Directory, ada: UUID, fine_grained: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("directory.policies.password_policy._LATELY", 600.0)
-    dn = fine_grained(ada)
-    entry = client.read(ada, (RESULTANT_POLICY,))
-    read = []
-    find = client.find
-    monkeypatch.setattr(client, "find", lambda *what: (read.append(what), find(*what))[1])
-    first, second = (policy_for(client, entry, "a" * 30) for _ in range(2))
-    assert first is second
-    assert len(read) == 1
-    directory.modify(dn, **{"msDS-MinimumPasswordLength": "5"})
-    now = policy_for(client, entry, "a" * 5)
-    assert now is not None
-    assert now.minimum_length == 5
-    monkeypatch.setattr("directory.policies.password_policy._LATELY", 0.0)
-    assert policy_for(client, entry, "a" * 30) is not now
 
 
 PASSWORDS = [

@@ -1,6 +1,6 @@
 """What the domain controller computes of an account by its policy is told the same where it need not be asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
@@ -9,7 +9,7 @@ from uuid import UUID
 import ldap
 import pytest
 
-from active_directory import Client, Entry, GroupType
+from active_directory import Client, Entry, Equals, GroupType
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies import known_policies, policy_reach
@@ -30,7 +30,8 @@ def know(monkeypatch: pytest.MonkeyPatch) -> Callable[[DirectoryConnection], Non
 
     def know(connection: DirectoryConnection) -> None:
         monkeypatch.setattr(known_policies, "POLICIES_LIFE", 3600.0)
-        known_policies._kept.read(get_client(connection.id))
+        client = get_client(connection.id)
+        known_policies._kept_of(client).read(client)
 
     return know
 
@@ -84,7 +85,7 @@ def test_what_is_not_computed_is_told_the_same(
         return {name: integration.get(f"/api/ad/objects/{guid}").body for name, guid in guids.items()}
 
     with monkeypatch.context() as patch:  # nobody gets to know them meanwhile
-        patch.setattr(known_policies._kept, "read_soon", lambda _: None)
+        patch.setattr(known_policies._Kept, "read_soon", lambda *_: None)
         by_computing = read()
     assert len(asked) == len(guids)
     asked.clear()
@@ -137,7 +138,7 @@ def test_groups_tell_which_policies_may_apply(
     policy(long, days=400, lock_out=None)
 
     with monkeypatch.context() as patch:  # nobody gets to know them meanwhile
-        patch.setattr(known_policies._kept, "read_soon", lambda _: None)
+        patch.setattr(known_policies._Kept, "read_soon", lambda *_: None)
         by_computing = read()
     assert len(asked) == len(guids)
     assert {name for name, (locked, _) in by_computing.items() if locked} == {"locked"}
@@ -167,10 +168,14 @@ def test_groups_tell_which_policies_may_apply(
 
     # A group more in a group: this one's members are looked at, and no other's again.
     looked_for: list[str] = []
-    search = policy_reach._search
-    monkeypatch.setattr(
-        policy_reach, "_search", lambda client, names, more: looked_for.extend(names) or search(client, names, more)
-    )
+    find_any = Client.find_any
+
+    def note_names(self: Client, conditions: Iterable[Equals], *arguments: Any, **options: Any) -> Iterator[Entry]:
+        some = list(conditions)
+        looked_for.extend(str(each.value) for each in some)
+        return find_any(self, some, *arguments, **options)
+
+    monkeypatch.setattr(Client, "find_any", note_names)
     directory.add_values(long, member=directory.dn(apart))
     know_policies()
     assert directory.dn(apart) in looked_for
