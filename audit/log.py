@@ -14,7 +14,7 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 from django.db.models import UUIDField, Value
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from audit.chain.seals import mac_of
 from audit.identifiers import new_identifier
@@ -223,7 +223,8 @@ def complete(record_id: UUID, **outcome: Any) -> bool:
 def keep_open(record_ids: Sequence[UUID]) -> int:
     """Leave open records to their writer for another while; how many are still open. Raises DatabaseError."""
     still_open = OperationRecord.objects.filter(id__in=record_ids, outcome__in=OPEN_OUTCOMES)
-    return still_open.update(settle_at=shared_clock.now() + SETTLER_LEASE)
+    # A run keeps its intents for longer: nobody else settles them.
+    return still_open.update(settle_at=Greatest("settle_at", Value(shared_clock.now() + SETTLER_LEASE)))
 
 
 @tracing.traced("record outcomes")

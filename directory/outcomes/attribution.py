@@ -8,7 +8,7 @@ attribute. The log tells them apart: of changes that began from the same state a
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import QuerySet
 
-from active_directory import Client, LdapError, Schema, decode, fold, is_samba
+from active_directory import Client, LdapError, decode, fold, is_samba
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from core.database import shared_clock
 from directory.lookup.replication import server_of
@@ -30,7 +30,7 @@ _logger = structlog.stdlib.get_logger(__name__)
 
 ExclusiveEffect = tuple[str, ...]
 """What of all changes that began from one state only a single one can have done. Most name a version, which never
-comes again; those of `_AGAIN` can be done again once they were undone."""
+comes again; those of `_UNDONE_BY` can be done again once they were undone."""
 
 _EARLIER = timedelta(hours=1)
 """How much older than a record another one may be that was still being written: far more than any write takes."""
@@ -74,44 +74,147 @@ def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) 
     return await_all([partial(find_recorded_outcome, client, record) for record in records])
 
 
+class _Change:
+    """A recorded change, and what its evidence says of it."""
+
+    def __init__(self, client: Client, record: OperationRecord) -> None:
+        self.record = record
+        self.evidence: dict[str, Any] = record.evidence or {}
+        self.versions: dict[str, int] = self.evidence.get("versions", {})
+        """Of a modify: those from which it began, by attid."""
+        self.is_unguarded = bool(self.evidence.get("unguarded"))
+        """Whether it replaces a value whatever that is, and so excludes nobody."""
+        self._client = client
+        self._schema = client.schema
+
+    @cached_property
+    def steps(self) -> dict[str, int]:
+        """By how much a modify raises the version of each attribute, by attid.
+
+        One for each step on Samba (seen with 4.17), one in all on Windows ([MS-ADTS] 3.1.1.1.9).
+        """
+        steps: dict[str, int] = self.evidence.get("steps") or dict.fromkeys(self.versions, 1)
+        return steps if is_samba(self._client) else dict.fromkeys(steps, 1)
+
+    @cached_property
+    def exclusive_effects(self) -> frozenset[ExclusiveEffect]:
+        """See `ExclusiveEffect`."""
+        evidence = self.evidence
+        match evidence.get("write"):
+            case "modify":
+                return frozenset(self._exclusive_effects_of_modify())
+            case "rename" if evidence["nameVersion"] is not None:
+                return frozenset({("renamed", str(evidence["nameVersion"]))})
+            case "add":
+                return frozenset({("added", fold(evidence["dn"]))})
+            case "delete":
+                return frozenset({("deleted", evidence["id"]), ("gone", fold(self.record.target_dn or ""))})
+            case "restore":
+                return frozenset({("restored", evidence["id"])})
+        return frozenset()
+
+    def _exclusive_effects_of_modify(self) -> Iterator[ExclusiveEffect]:
+        """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
+        ids = self.evidence.get("ids", {})
+        for action, links in (("joined", self.evidence["added"]), ("left", self.evidence["removed"])):
+            yield from ((action, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
+        kind = Kind(self.record.target_kind) if self.record.target_kind else Kind.OBJECT
+        for change in self.record.changes:
+            attribute = self._schema.attribute(change["attribute"])
+            version = self.versions.get(str(attribute.attid)) if attribute else None
+            if attribute is None or version is None:
+                continue
+            state = (attribute.name, str(version))
+            if is_single_valued(attribute, kind):
+                yield ("changed", *state)
+            before, after = set(change["before"]), set(change["after"])
+            yield from (("removed", *state, value) for value in before - after)
+            yield from (("appended", *state, value) for value in after - before)
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether the directory shows a trace of it, be it its own or another's."""
+        return bool(find_outcome(self._client, self.evidence))
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its writer may still be at it.
+
+        One that gave up has noted that it does not know, and what a settler has at hand is past its writer's time.
+        """
+        record = self.record
+        is_pending = record.outcome == Outcome.PENDING and record.settle_attempts == 0
+        return is_pending and record.settle_at is not None and record.settle_at > shared_clock.now()
+
+    def may_exclude(self, other: "_Change") -> bool:
+        """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
+        have_versions_in_common = not self.versions.keys().isdisjoint(other.versions)
+        return have_versions_in_common or not self.exclusive_effects.isdisjoint(other.exclusive_effects)
+
+    def is_taken(self, succeeded: Sequence["_Change"]) -> bool:
+        """Whether another change succeeded with what only one can have done."""
+        return any(self._is_taken(effect, succeeded) for effect in self.exclusive_effects)
+
+    def _is_taken(self, effect: ExclusiveEffect, succeeded: Sequence["_Change"]) -> bool:
+        action, *what = effect
+        undoing = (_UNDONE_BY.get(action, ""), *what)
+        done = [
+            (other.record.at, effect in other.exclusive_effects)
+            for other in succeeded
+            if effect in other.exclusive_effects or undoing in other.exclusive_effects
+        ]
+        # What was last done before this record began, and next: if it is the same, it was not undone in between.
+        before = max((each for each in done if each[0] < self.record.at), default=None)
+        after = min((each for each in done if each[0] >= self.record.at), default=None)
+        return any(each is not None and each[1] for each in (before, after))
+
+    def is_shown(self) -> bool:
+        """Whether the directory holds the values that a modify led to; secrets and other writes count as shown."""
+        changes = [
+            (attribute, change["after"])
+            for change in self.record.changes
+            if (attribute := self._schema.attribute(change["attribute"])) is not None and SECRET not in change["after"]
+            if str(attribute.attid) in self.versions
+        ]
+        if not changes:
+            return True
+        entry = self._client.find(UUID(self.evidence["id"]), [attribute.name for attribute, _ in changes])
+        return entry is not None and all(
+            sorted(decode(attribute, entry.values(attribute.name))) == sorted(after) for attribute, after in changes
+        )
+
+
 def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
     """Whether the trace that the directory shows is this record's.
 
     Among all open records with a trace, those are taken for applied that together explain most of what the directory's
     metadata counts and never more, beside one another and beside what is known to have succeeded.
     """
-    schema = client.schema
-    others = list(others_about_the_same(record, _EARLIER))
-    succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
-    if not _is_unguarded(record) and _is_taken(record, _exclusive_effects(record, schema), succeeded, schema):
+    change = _Change(client, record)
+    others = [_Change(client, other) for other in others_about_the_same(record, _EARLIER)]
+    succeeded = [other for other in others if other.record.outcome == Outcome.SUCCEEDED]
+    if not change.is_unguarded and change.is_taken(succeeded):
         return False
-    competing_records = [
-        other for other in others if other.outcome in OPEN_OUTCOMES and _may_exclude(other, record, schema)
-    ]
-    if any(_is_under_way(other) for other in competing_records):
+    competing = [other for other in others if other.record.outcome in OPEN_OUTCOMES and other.may_exclude(change)]
+    if any(other.is_under_way for other in competing):
         return None
-    candidates = [record, *(other for other in competing_records if find_outcome(client, other.evidence or {}))]
+    candidates = [change, *(other for other in competing if other.has_trace)]
     if len(candidates) > 1:
-        candidates.sort(key=lambda each: (not _is_shown(client, each, schema), each.id))
-        candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is record]
-    return record in _applied_among(client, candidates, _unexplained_growth(client, candidates, succeeded))
+        candidates.sort(key=lambda each: (not each.is_shown(), each.record.id))
+        candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is change]
+    return change in _applied_among(candidates, _unexplained_growth(client, candidates, succeeded))
 
 
-def _applied_among(
-    client: Client, candidates: Sequence[OperationRecord], room: dict[str, int]
-) -> Sequence[OperationRecord]:
+def _applied_among(candidates: Sequence[_Change], room: dict[str, int]) -> Sequence[_Change]:
     """Those of the open records that explain most of what there is room for; of equal choices the first."""
-    schema = client.schema
-    steps = {each.id: _steps(client, each) for each in candidates}
-    effects = {each.id: frozenset() if _is_unguarded(each) else _exclusive_effects(each, schema) for each in candidates}
-    chosen: Sequence[OperationRecord] = ()
+    chosen: Sequence[_Change] = ()
     most = (0, 0)
     for size in range(1, len(candidates) + 1):
         for some in combinations(candidates, size):
             raised = Counter[str]()
             for each in some:
-                raised.update(steps[each.id])
-            exclusive = [effect for each in some for effect in effects[each.id]]
+                raised.update(each.steps)
+            exclusive = [effect for each in some if not each.is_unguarded for effect in each.exclusive_effects]
             if len(exclusive) > len(set(exclusive)) or any(count > room[attid] for attid, count in raised.items()):
                 continue
             if (raised.total(), size) > most:
@@ -119,51 +222,20 @@ def _applied_among(
     return chosen
 
 
-def _is_unguarded(record: OperationRecord) -> bool:
-    """Whether it replaces a value whatever that is, and so excludes nobody."""
-    return bool((record.evidence or {}).get("unguarded"))
-
-
-def _versions(record: OperationRecord) -> dict[str, int]:
-    """The versions, by attid, from which a modify began."""
-    versions: dict[str, int] = (record.evidence or {}).get("versions", {})
-    return versions
-
-
-def _may_exclude(other: OperationRecord, record: OperationRecord, schema: Schema) -> bool:
-    """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
-    return not _versions(record).keys().isdisjoint(_versions(other)) or bool(
-        _exclusive_effects(record, schema) & _exclusive_effects(other, schema)
-    )
-
-
-def _unexplained_growth(
-    client: Client, candidates: Sequence[OperationRecord], succeeded: Sequence[OperationRecord]
-) -> dict[str, int]:
+def _unexplained_growth(client: Client, candidates: Sequence[_Change], succeeded: Sequence[_Change]) -> dict[str, int]:
     """How far versions have grown, by attid, since the first candidate began, without anybody known to have done it."""
     began: dict[str, int] = {}
     for each in candidates:
-        for attid, version in _versions(each).items():
+        for attid, version in each.versions.items():
             began[attid] = min(version, began.get(attid, version))
     if not began:
         return {}
-    room = growth(client, {**(candidates[0].evidence or {}), "versions": began})
+    room = growth(client, {**candidates[0].evidence, "versions": began})
     for other in succeeded:
-        steps = _steps(client, other)
-        for attid, version in _versions(other).items():
+        for attid, version in other.versions.items():
             if version >= began.get(attid, version + 1):
-                room[attid] -= steps.get(attid, 0)
+                room[attid] -= other.steps.get(attid, 0)
     return room
-
-
-def _steps(client: Client, record: OperationRecord) -> dict[str, int]:
-    """By how much a modify raises the version of each attribute, by attid.
-
-    One for each step on Samba (seen with 4.17), one in all on Windows ([MS-ADTS] 3.1.1.1.9).
-    """
-    evidence = record.evidence or {}
-    steps: dict[str, int] = evidence.get("steps") or dict.fromkeys(evidence.get("versions", {}), 1)
-    return steps if is_samba(client) else dict.fromkeys(steps, 1)
 
 
 def others_about_the_same(record: OperationRecord, earlier: timedelta) -> QuerySet[OperationRecord]:
@@ -175,89 +247,3 @@ def others_about_the_same(record: OperationRecord, earlier: timedelta) -> QueryS
     if evidence.get("write") == "add":
         return others.filter(target_dn__iexact=evidence["dn"])
     return others.filter(target_id=record.target_id)
-
-
-def _is_under_way(record: OperationRecord) -> bool:
-    """Whether its writer may still be at it.
-
-    One that gave up has noted that it does not know, and what a settler has at hand is past its writer's time.
-    """
-    is_pending = record.outcome == Outcome.PENDING and record.settle_attempts == 0
-    return is_pending and record.settle_at is not None and record.settle_at > shared_clock.now()
-
-
-def _exclusive_effects(record: OperationRecord, schema: Schema) -> frozenset[ExclusiveEffect]:
-    """See `ExclusiveEffect`."""
-    evidence = record.evidence or {}
-    match evidence.get("write"):
-        case "modify":
-            return frozenset(_exclusive_effects_of_modify(record, evidence, schema))
-        case "rename" if evidence["nameVersion"] is not None:
-            return frozenset({("renamed", str(evidence["nameVersion"]))})
-        case "add":
-            return frozenset({("added", fold(evidence["dn"]))})
-        case "delete":
-            return frozenset({("deleted", evidence["id"]), ("gone", fold(record.target_dn or ""))})
-        case "restore":
-            return frozenset({("restored", evidence["id"])})
-    return frozenset()
-
-
-def _exclusive_effects_of_modify(
-    record: OperationRecord, evidence: dict[str, Any], schema: Schema
-) -> Iterator[ExclusiveEffect]:
-    """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
-    for action, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
-        ids = evidence.get("ids", {})
-        yield from ((action, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
-    kind = Kind(record.target_kind) if record.target_kind else Kind.OBJECT
-    for change in record.changes:
-        attribute = schema.attribute(change["attribute"])
-        version = evidence["versions"].get(str(attribute.attid)) if attribute else None
-        if attribute is None or version is None:
-            continue
-        state = (attribute.name, str(version))
-        if is_single_valued(attribute, kind):
-            yield ("changed", *state)
-        before, after = set(change["before"]), set(change["after"])
-        yield from (("removed", *state, value) for value in before - after)
-        yield from (("appended", *state, value) for value in after - before)
-
-
-def _is_taken(
-    record: OperationRecord, effects: frozenset[ExclusiveEffect], succeeded: Sequence[OperationRecord], schema: Schema
-) -> bool:
-    """Whether another record succeeded with what only one can have done."""
-    for effect in effects:
-        action, *what = effect
-        undoing = (_UNDONE_BY.get(action, ""), *what)
-        done = []
-        for other in succeeded:
-            others_effects = _exclusive_effects(other, schema)
-            if effect in others_effects:
-                done.append((other.at, True))
-            elif undoing in others_effects:
-                done.append((other.at, False))
-        # What was last done before this record began, and next: if it is the same, it was not undone in between.
-        before = max((each for each in done if each[0] < record.at), default=None)
-        after = min((each for each in done if each[0] >= record.at), default=None)
-        if any(each is not None and each[1] for each in (before, after)):
-            return True
-    return False
-
-
-def _is_shown(client: Client, record: OperationRecord, schema: Schema) -> bool:
-    """Whether the directory holds the values that a modify led to; secrets and other writes count as shown."""
-    evidence = record.evidence or {}
-    changes = [
-        (attribute, change["after"])
-        for change in record.changes
-        if (attribute := schema.attribute(change["attribute"])) is not None and SECRET not in change["after"]
-        if str(attribute.attid) in evidence.get("versions", {})
-    ]
-    if not changes:
-        return True
-    entry = client.find(UUID(evidence["id"]), [attribute.name for attribute, _ in changes])
-    return entry is not None and all(
-        sorted(decode(attribute, entry.values(attribute.name))) == sorted(after) for attribute, after in changes
-    )

@@ -54,27 +54,21 @@ def evidence_of(
     renamed before anybody looks. `server` is the domain controller that this state is that of: the write is sent there,
     and nowhere else it can be found out soon what became of it.
     """
-    evidence = _evidence_of(write, entry, schema, identities)
-    return evidence if entry is None or entry.server is None else {**evidence, "server": entry.server}
-
-
-def _evidence_of(
-    write: Write, entry: Entry | None, schema: Schema | None, identities: Mapping[str, UUID]
-) -> dict[str, Any]:
+    evidence: dict[str, Any]
     match write:
         case Add():
-            return {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
+            evidence = {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
         case Modify(deleted=True) if entry is not None:
-            return {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
+            evidence = {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
         case Modify() if entry is not None and schema is not None:
-            evidence = _modify_evidence(write, entry, schema)
-            ids = _ids_of_witnesses(evidence, identities)
-            return {"write": "modify", "id": str(entry.guid), **evidence, "ids": ids}
+            evidence = {"write": "modify", "id": str(entry.guid), **_modify_evidence(write, entry, schema, identities)}
         case Delete() if entry is not None:
-            return {"write": "delete", "id": str(entry.guid)}
+            evidence = {"write": "delete", "id": str(entry.guid)}
         case Rename() if entry is not None:
-            return {"write": "rename", "id": str(entry.guid), **_rename_evidence(write, entry)}
-    raise ValueError("this write needs an entry for its evidence")
+            evidence = {"write": "rename", "id": str(entry.guid), **_rename_evidence(write, entry)}
+        case _:
+            raise ValueError("this write needs an entry for its evidence")
+    return evidence if entry is None or entry.server is None else {**evidence, "server": entry.server}
 
 
 def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -110,12 +104,11 @@ def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
     """The objectGUID of what an Add has made; None for any other write, and when it cannot be read (now)."""
     if evidence.get("write") != "add":
         return None
-    client = client.at(server_of(evidence))
     try:
-        created = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
+        created = _find_added(client.at(server_of(evidence)), evidence)
     except LdapError:
         return None
-    return created.guid if created is not None and _was_created_as(created, evidence) else None
+    return None if created is None else created.guid
 
 
 def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
@@ -124,27 +117,24 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
     "Applied" is final. "Not applied" is believed only when it lasts: the write may still wait in the domain
     controller's socket when the first read of a new connection is answered.
     """
-    outcomes: list[bool | None] = [None] * len(looks)
-    absent_since: list[float | None] = [None] * len(looks)
-    open_ones = list(range(len(looks)))
+    outcomes: dict[int, bool | None] = dict.fromkeys(range(len(looks)))
+    waiting = list(outcomes)
+    absent_since: dict[int, float] = {}
     deadline = monotonic() + SECONDS_TO_COME_BACK
-    while True:
-        for index in tuple(open_ones):
-            applied = looks[index]()
-            now = monotonic()
-            since = absent_since[index]
+    while waiting:
+        for index in tuple(waiting):
+            applied, now = looks[index](), monotonic()
             if applied is None:
-                absent_since[index] = None
-            elif not applied and since is None:
-                absent_since[index] = now
-            elif applied or (since is not None and now - since >= SECONDS_OF_ABSENCE):
+                absent_since.pop(index, None)
+            elif applied or now - absent_since.setdefault(index, now) >= SECONDS_OF_ABSENCE:
                 outcomes[index] = applied
-                open_ones.remove(index)
+                waiting.remove(index)
             if now >= deadline:
-                return outcomes
-        if not open_ones:
-            return outcomes
-        sleep(0.2)
+                waiting.clear()
+                break
+        if waiting:
+            sleep(0.2)
+    return list(outcomes.values())
 
 
 def look_twice_for_absent(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
@@ -155,7 +145,7 @@ def look_twice_for_absent(looks: Sequence[Callable[[], bool | None]]) -> list[bo
     return [look() if outcome is False else outcome for look, outcome in zip(looks, outcomes, strict=True)]
 
 
-def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:
+def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Mapping[str, UUID]) -> dict[str, Any]:
     """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
 
     `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version, except of a
@@ -180,13 +170,15 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
             steps[attid] = 1 if is_credential(attribute.name) else steps.get(attid, 0) + 1
     # A replace is applied whatever was there before: no other change excludes it (`directory.outcomes.attribution`).
     unguarded = all(step.op == "replace" for step in write.modifications)
-    return {"versions": versions, "steps": steps, "added": added, "removed": removed, "unguarded": unguarded}
-
-
-def _ids_of_witnesses(evidence: dict[str, Any], identities: Mapping[str, UUID]) -> dict[str, str]:
-    """The objectGUIDs of the objects whose names are evidence, by name."""
-    names = {name for links in (evidence["added"], evidence["removed"]) for values in links.values() for name in values}
-    return {name: str(identities[name]) for name in names if name in identities}
+    names = {name for links in (added, removed) for values in links.values() for name in values}
+    return {
+        "versions": versions,
+        "steps": steps,
+        "added": added,
+        "removed": removed,
+        "unguarded": unguarded,
+        "ids": {name: str(identities[name]) for name in names if name in identities},
+    }
 
 
 def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -196,9 +188,8 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None  # deleted since: what happened before cannot be read any more
     if evidence["versions"] and "replPropertyMetaData" not in entry:
         return None  # the gateway's account may not read it here
-    now = entry.versions
     # A modify is applied all or none, so one version that did not grow is proof enough that it was not.
-    if not all(now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()):
+    if not has_grown(entry, evidence):
         return False
     signs = []
     named_now = names_now(client, evidence)
@@ -215,6 +206,16 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         return True if evidence["versions"] else None
     # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
     return all(signs) if all(signs) or not any(signs) else None
+
+
+def has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
+    """Whether every version that a change raised is higher than before in an entry read with EVIDENCE_ATTRIBUTES."""
+    versions = {int(attid): version for attid, version in evidence.get("versions", {}).items()}
+    if evidence.get("nameVersion") is not None:
+        versions[ATTID_OF_NAME] = evidence["nameVersion"]
+    if not versions or "replPropertyMetaData" not in entry:
+        return True
+    return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
 
 
 def names_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
@@ -277,25 +278,18 @@ def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
     return True if DistinguishedName.parse(entry.dn) == DistinguishedName.parse(evidence["newDn"]) else None
 
 
-def _is_added(client: Client, evidence: dict[str, Any]) -> bool:
-    created = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
-    return created is not None and _was_created_as(created, evidence)
-
-
-def _was_created_as(entry: Entry, evidence: dict[str, Any]) -> bool:
-    """Whether an object is of the class of the one added, and was made under its name and not renamed to it since."""
-    is_of_class = evidence["objectClass"].lower() in map(str.lower, entry.object_classes)
-    return is_of_class and entry.versions.get(ATTID_OF_NAME, 1) == 1
-
-
-def _is_deleted(client: Client, evidence: dict[str, Any]) -> bool:
-    return client.find(UUID(evidence["id"]), ("objectGUID",)) is None
+def _find_added(client: Client, evidence: dict[str, Any]) -> Entry | None:
+    """The object of the name and class of the one added that was made under this name, not renamed to it since."""
+    entry = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
+    if entry is None or evidence["objectClass"].lower() not in map(str.lower, entry.object_classes):
+        return None
+    return entry if entry.versions.get(ATTID_OF_NAME, 1) == 1 else None
 
 
 _LOOKS: dict[str, Callable[[Client, dict[str, Any]], bool | None]] = {
-    "add": _is_added,
+    "add": lambda client, evidence: _find_added(client, evidence) is not None,
     "modify": _is_modified,
-    "delete": _is_deleted,
+    "delete": lambda client, evidence: client.find(UUID(evidence["id"]), ("objectGUID",)) is None,
     "rename": _is_renamed,
     "restore": _is_restored,
 }

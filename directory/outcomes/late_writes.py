@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 
-from active_directory import Client, LateAnswers, LdapError, Modify, StillUnderWay, Write
+from active_directory import Client, LateAnswers, LdapError, StillUnderWay, Write
 from audit import log
 from audit.models import OperationRecord
 
@@ -60,7 +60,7 @@ class LateWrites:
 
     def follow(self, client: Client, writes: Sequence[tuple[OperationRecord, Write]], answers: LateAnswers) -> None:
         """Wait for the answers of writes that went over one connection, in their order."""
-        late = [_Late(record, isinstance(write, Modify) and write.guarded) for record, write in writes]
+        late = [_Late(record, write.guarded) for record, write in writes]
         with self._lock:
             is_full = self._threads >= self.MOST
             if not is_full:

@@ -20,23 +20,20 @@ from directory.lookup.replication import (
     recent_changes,
     recent_changes_of,
 )
-from directory.outcomes.evidence import ATTID_OF_NAME, EVIDENCE_ATTRIBUTES, key_of_link, names_now
+from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, has_grown, key_of_link, names_now
 from directory.shapes.proposal import Target
 
 
-def require_replicated(
-    client: Client, server: str | None, target: UUID | None, dn: str, own: UUID | None = None
-) -> None:
+def require_replicated(client: Client, server: str | None, reference: UUID | str, own: UUID) -> None:
     """Raise NotReplicatedYet while a server lacks a recent change of the object, made or perhaps made at another one.
 
     To be called before a write, when its intent (`own`) is in the log. Without several servers it costs nothing, and
     little as long as all use the same one. Raises LdapError.
     """
     here = client.at(server)
-    if here.claim():
-        return
-    changes = [each for each in recent_changes(target=target, dn=dn) if each.id != own]
-    _require_shown(here, server, target, dn, changes)
+    if not here.claim():
+        changes = [each for each in recent_changes(reference) if each.id != own]
+        _require_shown(here, server, reference, changes)
 
 
 def require_judged_by_all(client: Client, servers: Collection[str], objects: Collection[Target]) -> None:
@@ -53,8 +50,10 @@ def require_judged_by_all(client: Client, servers: Collection[str], objects: Col
         here = client.at(server)
         changes = recent_changes_of([each.id for each in objects if each.id is not None])
         for each in objects:
-            of_object = recent_changes(dn=each.distinguished_name) if each.id is None else changes.get(each.id, [])
-            _require_shown(here, server, each.id, each.distinguished_name, of_object)
+            if each.id is not None:
+                _require_shown(here, server, each.id, changes.get(each.id, []))
+            else:
+                _require_shown(here, server, each.distinguished_name, recent_changes(each.distinguished_name))
 
 
 def require_still_taken(client: Client, other: Entry) -> None:
@@ -62,41 +61,29 @@ def require_still_taken(client: Client, other: Entry) -> None:
     require_judged_by_all(client, servers_asked_so_far(), [Target(other.guid, "", other.dn)])
 
 
-def _require_shown(
-    here: Client, server: str | None, target: UUID | None, dn: str, changes: Sequence[OperationRecord]
-) -> None:
+def _require_shown(here: Client, server: str | None, reference: UUID | str, changes: Sequence[OperationRecord]) -> None:
     elsewhere = [each for each in changes if is_from_elsewhere(here, each, server)]
     if not elsewhere:
         return
     is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)
-    if is_open or not _shows(here, target, dn, changes, {each.id for each in elsewhere}):
+    if is_open or not _shows(here, reference, changes, elsewhere):
         raise NotReplicatedYet
 
 
 def _shows(
-    client: Client, target: UUID | None, dn: str, changes: Sequence[OperationRecord], elsewhere: Collection[UUID]
+    client: Client, reference: UUID | str, changes: Sequence[OperationRecord], elsewhere: Collection[OperationRecord]
 ) -> bool:
     """Whether the server's state of the object is one after all these changes, the latest of them first."""
-    is_expected = is_there_after(changes[0], dn if target is None else target)
-    if target is None:
-        return (client.find(dn, ("objectGUID",)) is not None) == is_expected
+    is_expected = is_there_after(changes[0], reference)
+    if isinstance(reference, str):
+        return (client.find(reference, ("objectGUID",)) is not None) == is_expected
     evidence = [each.evidence or {} for each in changes]
     links = {name for each in evidence for name in chain(each.get("added", ()), each.get("removed", ()))}
-    entry = client.find(target, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
+    entry = client.find(reference, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None or not is_expected:
         return (entry is not None) == is_expected
-    has_grown = all(_has_grown(entry, each.evidence or {}) for each in changes if each.id in elsewhere)
-    return has_grown and all(_links_hold(client, entry, evidence))
-
-
-def _has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
-    """Whether every version that the change raised is higher than before it."""
-    versions = {int(attid): version for attid, version in evidence.get("versions", {}).items()}
-    if evidence.get("nameVersion") is not None:
-        versions[ATTID_OF_NAME] = evidence["nameVersion"]
-    if not versions or "replPropertyMetaData" not in entry:
-        return True
-    return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
+    is_grown = all(has_grown(entry, each.evidence or {}) for each in elsewhere)
+    return is_grown and all(_links_hold(client, entry, evidence))
 
 
 def _links_hold(client: Client, entry: Entry, changes: Iterable[dict[str, Any]]) -> Iterator[bool]:

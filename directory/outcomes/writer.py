@@ -13,6 +13,7 @@ a run, the dependent changes of another one.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, TypeVar
 
 from django.conf import settings
@@ -68,6 +69,11 @@ class Result:
     created: log.TargetRef | None = None
 
     @property
+    def code(self) -> str | None:
+        """The code of the refusal."""
+        return None if self.refusal is None else self.refusal.code
+
+    @property
     def is_applied(self) -> bool:
         return self.refusal is None
 
@@ -81,11 +87,8 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
     For the truth about a lost answer it waits some seconds; it never raises for the directory.
     """
     here = client.at(server_of(recorded.record.evidence))
-    refusal = _why_not(here, recorded.record)
-    if refusal is not None:
-        return Result(record=recorded.record, refusal=refusal, was_sent=False)
     try:
-        attempt = _begin_attempt(here, recorded)
+        attempt = _admit(here, recorded)
     except GatewayError as refusal:
         return Result(record=recorded.record, refusal=refusal, was_sent=False)
     try:
@@ -103,13 +106,20 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
     return result
 
 
-def _begin_attempt(client: Client, recorded: RecordedWrite) -> PasswordAttempt | None:
-    """Count a write that tries an account's password; raises GatewayError where it must not be sent."""
-    if recorded.is_password_known or not password_attempts.tries_password(recorded.write):
-        return None
+def _admit(client: Client, recorded: RecordedWrite) -> PasswordAttempt | None:
+    """Raise GatewayError if a write must not be sent at this moment, at the one server of the client.
+
+    One that tries an account's password is counted, until it is known how that ended.
+    """
+    record = recorded.record
+    if not record.may_be_written():
+        raise NotSentInTime
     try:
         with errors.translated():
-            record = recorded.record
+            named = record.target_id or record.target_dn or ""
+            require_replicated(client, server_of(record.evidence), named, record.id)
+            if recorded.is_password_known or not password_attempts.tries_password(recorded.write):
+                return None
             return password_attempts.begin(client, record.target_id, credential_id=record.credential_id)
     except (DatabaseError, InterfaceError):
         connection.close_if_unusable_or_obsolete()
@@ -169,21 +179,6 @@ late_writes: Final = LateWrites(_close_late)
 """Those that this process waits for."""
 
 
-def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
-    """Why a write must not be sent, at this moment and at the one server of the client; None: it may."""
-    if not record.may_be_written():
-        return NotSentInTime()
-    try:
-        with errors.translated():
-            require_replicated(client, server_of(record.evidence), record.target_id, record.target_dn or "", record.id)
-    except GatewayError as refusal:
-        return refusal
-    except (DatabaseError, InterfaceError):
-        connection.close_if_unusable_or_obsolete()
-        return NotSentInTime()
-    return None
-
-
 def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tuple[_RecordedWrite, Result]]:
     """Send writes of different objects on one connection, several on their way at a time; what came of each.
 
@@ -197,29 +192,23 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
     with errors.translated():
         chosen = client.choose_server()
     here = client.at(chosen)
-    under_way: dict[int, _RecordedWrite] = {}
-    refused: list[tuple[_RecordedWrite, GatewayError]] = []
-    attempts: dict[int, PasswordAttempt | None] = {}
+    under_way: dict[int, tuple[_RecordedWrite, PasswordAttempt | None]] = {}
+    refused: list[tuple[_RecordedWrite, Result]] = []
     is_lost = False
 
     def in_time() -> Iterator[Add | Modify]:
-        upcoming = iter(writes)
-        position = 0
+        upcoming, positions = iter(writes), count()
         while not is_lost and (each := next(upcoming, None)) is not None:
             judged_at = server_of(each.record.evidence)
-            is_elsewhere = judged_at in client.settings.urls and judged_at != chosen
-            refusal = NotReplicatedYet() if is_elsewhere else _why_not(here, each.record)
-            if refusal is None:
-                try:
-                    attempts[position] = _begin_attempt(here, each)
-                except GatewayError as spent:
-                    refusal = spent
-            if refusal is not None:
-                refused.append((each, refusal))
+            try:
+                if judged_at in client.settings.urls and judged_at != chosen:
+                    raise NotReplicatedYet
+                admitted = each, _admit(here, each)
+            except GatewayError as refusal:
+                refused.append((each, Result(record=each.record, refusal=refusal, was_sent=False)))
                 continue
+            under_way[next(positions)] = admitted
             assert isinstance(each.write, Add | Modify)  # of others the order in which they are done matters
-            under_way[position] = each
-            position += 1
             yield each.write
 
     late: list[tuple[OperationRecord, Write]] = []
@@ -227,10 +216,10 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
     try:
         with errors.translated():
             for position, error, server in here.write_many(in_time()):
+                each, attempt = under_way.pop(position)
                 refusal = None if error is None else errors.from_ldap(error)
                 is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
-                _end_attempt(attempts.pop(position), refusal)
-                each = under_way.pop(position)
+                _end_attempt(attempt, refusal)
                 if isinstance(error, StillUnderWay):
                     owed = error.answers
                     late.append((each.record, each.write))
@@ -238,28 +227,22 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
     finally:
         if owed is not None:
             late_writes.follow(here, late, owed)
-    for each, refusal in refused:
-        yield each, Result(record=each.record, refusal=refusal, was_sent=False)
+    yield from refused
 
 
 def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]:
     """What came of writes whose answers were lost together, after some seconds: unknown is what cannot be found out."""
-    records = [each.record for each in lost]
-    applied = await_recorded_outcomes(client, records)
-    # As long as its answer may come, a write that the directory does not show may still be made.
-    known = [
-        None if not found and late_writes.is_awaited(record.id) else found
-        for record, found in zip(records, applied, strict=True)
-    ]
-    return [
-        Result(record=record, refusal=_refusal_of(record, found)) for record, found in zip(records, known, strict=True)
-    ]
-
-
-def _refusal_of(record: OperationRecord, applied: bool | None) -> GatewayError | None:
-    if applied is None:
-        return errors.OutcomeUnknown(recordId=str(record.id))
-    return None if applied else errors.Unavailable()
+    applied = await_recorded_outcomes(client, [each.record for each in lost])
+    results = []
+    for each, is_applied in zip(lost, applied, strict=True):
+        refusal: GatewayError | None = None
+        # As long as its answer may come, a write that the directory does not show may still be made.
+        if is_applied is None or (not is_applied and late_writes.is_awaited(each.record.id)):
+            refusal = errors.OutcomeUnknown(recordId=str(each.record.id))
+        elif not is_applied:
+            refusal = errors.Unavailable()
+        results.append(Result(record=each.record, refusal=refusal))
+    return results
 
 
 def not_sent(writes: Iterable[RecordedWrite], refusal: GatewayError) -> list[Result]:
@@ -273,13 +256,7 @@ def close(results: Iterable[Result], *, beside: Callable[[], None] | None = None
     What is done `beside` is committed with them, or not at all where the database is away.
     """
     completions = (
-        completion(
-            each.record,
-            None if each.refusal is None else each.refusal.code,
-            was_sent=each.was_sent,
-            server=each.server,
-            created=each.created,
-        )
+        completion(each.record, each.code, was_sent=each.was_sent, server=each.server, created=each.created)
         for each in results
     )
     log.complete_many(completions, beside=beside)
@@ -294,8 +271,7 @@ def completion(
     created: log.TargetRef | None = None,
 ) -> log.Completion:
     """How a record is closed by the code of its refusal, None for a write that was applied; see `Result`."""
-    if code is None:
-        outcome = Outcome.SUCCEEDED
-    else:
-        outcome = Outcome.UNKNOWN if was_sent and code == errors.OutcomeUnknown.code else Outcome.FAILED
+    outcome = Outcome.SUCCEEDED if code is None else Outcome.FAILED
+    if was_sent and code == errors.OutcomeUnknown.code:
+        outcome = Outcome.UNKNOWN
     return log.Completion(record_id=record.id, outcome=outcome, code=code, server=server, target=created)

@@ -143,8 +143,12 @@ def assess_named(
     found = _beside_protection(client, lambda: client.read_many([unit, *named], ATTRIBUTES))
     inside: list[Entry] = []
     if (unit_entry := found.pop(unit, None)) is not None:
-        place = (unit_entry.dn,)
-        inside = [entry for entry in found.values() if _is_account(entry) and is_within_any(entry.dn, place)]
+        accounts_found = (entry for entry in found.values() if CONTROL in entry)
+        inside = [
+            entry
+            for entry in accounts_found
+            if kind_of(entry.object_classes) in (Kind.USER, Kind.COMPUTER) and is_within_any(entry.dn, (unit_entry.dn,))
+        ]
     assessed = {
         account.id: account for account in assess(client, inside, action, more_privileged_people=more_privileged_people)
     }
@@ -156,7 +160,3 @@ def _beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
     found = run_in_background(read, "accounts of a run")
     protection_state(client)
     return found()
-
-
-def _is_account(entry: Entry) -> bool:
-    return kind_of(entry.object_classes) in (Kind.USER, Kind.COMPUTER) and CONTROL in entry

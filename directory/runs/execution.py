@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 from django.db import transaction
@@ -32,7 +32,7 @@ from directory.lookup.replication import NotReplicatedYet, recent_changes_of, se
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
-from directory.outcomes.evidence import evidence_of, look_twice_for_absent
+from directory.outcomes.evidence import evidence_of, has_grown, look_twice_for_absent
 from directory.outcomes.replication import require_judged_by_all
 from directory.outcomes.writer import RecordedWrite
 from directory.runs.assessment import Account, Action, Effect, MorePrivilegedPeople, assess_named
@@ -112,21 +112,24 @@ class RunExecution:
 
     def look_up_open_intents(self) -> None:
         """Find out what became of changes whose outcome is not known; raises Unavailable."""
+        intents = list(self._intents.items())
+        outcomes = look_twice_for_absent([partial(self._look_up, account, record) for account, record in intents])
+        records = OperationRecord.objects.filter(id__in=[record.id for _, record in intents])
+        still_open = set(records.filter(outcome__in=OPEN_OUTCOMES).values_list("id", flat=True))
         settled, is_answered = [], False
-        looks = [partial(self._look_up, account, record) for account, record in self._intents.items()]
-        outcomes = look_twice_for_absent(looks)
-        for (account, record), outcome in zip(list(self._intents.items()), outcomes, strict=True):
+        for (account, record), outcome in zip(intents, outcomes, strict=True):
             if outcome is None:
                 unknown = errors.OutcomeUnknown()
                 settled.append(self._result(account, AccountStatus.FAILED, record.target_dn, unknown))
             elif outcome:
                 settled.append(self._result(account, AccountStatus.SUCCEEDED, record.target_dn))
+            elif record.id not in still_open:
+                is_answered = True
             elif not record.may_be_written():  # the log's settler may be at it: the next try gets its own record
-                is_closed = log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
-                is_answered = is_answered or not is_closed
+                is_answered |= not log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
                 del self._intents[account]
         self._finish(settled)
-        if is_answered:  # after the look, to whoever had sent it
+        if is_answered:  # late, to whoever had sent it
             self._remember()
 
     def _look_up(self, account: UUID, record: OperationRecord) -> bool | None:
@@ -150,24 +153,31 @@ class RunExecution:
             # The writer makes sure of those that it writes to.
             unsent = [account for account in accounts if account.effect is not Effect.CHANGE]
             require_judged_by_all(client, servers, [each.as_target() for each in unsent])
-            self._require_nothing_under_way([each.id for each in accounts if each.effect is Effect.CHANGE])
-            unchanged = [account for account in accounts if account.effect is Effect.NONE]
+            self._require_nothing_under_way([each for each in accounts if each.effect is Effect.CHANGE])
+            if any(each.effect is Effect.NONE and each.id in self._intents for each in accounts):
+                self.look_up_open_intents()  # what was looked for in vain may have been made since
+            left = [account for account in accounts if account.id in self._left]
+            unchanged = [account for account in left if account.effect is Effect.NONE]
             self._finish(
                 [self._result(each.id, AccountStatus.UNCHANGED, each.distinguished_name) for each in unchanged]
             )
-            self._write(call, [account for account in accounts if account.effect is not Effect.NONE])
+            self._write(call, [account for account in left if account.effect is not Effect.NONE])
             self.look_up_open_intents()
         self.fail_rest(errors.VersionMismatch(message("Others kept changing this account.")))
 
-    def _require_nothing_under_way(self, accounts: Sequence[UUID]) -> None:
-        """Raise NotReplicatedYet while a recent change of an account, by somebody else, is not known to be made or not.
+    def _require_nothing_under_way(self, accounts: Sequence[Account]) -> None:
+        """Raise NotReplicatedYet while a recent change of an account, by somebody else, is open or was not seen here.
 
         Samba makes no difference of a userAccountControl that is as wanted already: of two such changes on their way
         both would be called made, and one was.
         """
-        for changes in recent_changes_of(accounts).values():
-            if any(each.outcome in OPEN_OUTCOMES and each.run_id != self._run.id for each in changes):
-                raise NotReplicatedYet
+        entries = {account.id: account.entry for account in accounts}
+        for account, changes in recent_changes_of(entries).items():
+            entry = entries[account]
+            for each in changes:
+                is_seen = entry is None or has_grown(entry, each.evidence or {})
+                if each.run_id != self._run.id and (each.outcome in OPEN_OUTCOMES or not is_seen):
+                    raise NotReplicatedYet
 
     def fail_rest(self, refusal: GatewayError) -> None:
         """End the run; what is left failed for this reason. Open intents must have been looked up before."""
@@ -179,8 +189,9 @@ class RunExecution:
         self._end({account: unknown if account in self._intents else unavailable for account in self._left})
 
     def _end(self, refusals: Mapping[UUID, GatewayError]) -> None:
-        failed = AccountStatus.FAILED
-        self._finish([self._result(account, failed, self._known_dn(account), why) for account, why in refusals.items()])
+        intents, failed = self._intents, AccountStatus.FAILED
+        names = {account: intents[account].target_dn for account in refusals if account in intents}
+        self._finish([self._result(account, failed, names.get(account), why) for account, why in refusals.items()])
         # Outcomes that the database did not take are kept by this process alone, and nobody comes back to the run.
         left_open = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
         with transaction.atomic():
@@ -200,19 +211,18 @@ class RunExecution:
 
     def _intent(self, account: Account) -> log.Intent:
         """The intent of a change, with the evidence for a later look-up; of a refusal, which is recorded alike."""
-        is_change = account.refusal is None
+        evidence = None
+        if account.refusal is None:
+            evidence = evidence_of(account.write, entry=account.entry, schema=self._client.schema)
         return log.Intent(
             operation=self._run.operation,
             target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
             changes=[dict(change.as_json()) for change in account.changes],
-            evidence=self._evidence(account) if is_change else None,
+            evidence=evidence,
             run_id=self._run.id,
             reversible=reversible_as(self._run.operation, account.changes),
             approved_by=self._run.approved_by,
         )
-
-    def _evidence(self, account: Account) -> dict[str, Any]:
-        return evidence_of(account.write, entry=account.entry, schema=self._client.schema)
 
     def _write(self, call: Call, accounts: Iterable[Account]) -> None:
         """Record the changes and send them; what is not known of their outcomes stays an open intent.
@@ -229,7 +239,7 @@ class RunExecution:
         if known.failure is not None:
             raise known.failure
 
-    def _recorded(self, call: Call, accounts: Iterable[Account], known: "_Known") -> Iterator[_AccountWrite]:
+    def _recorded(self, call: Call, accounts: Iterable[Account], known: _Known) -> Iterator[_AccountWrite]:
         """The writes that may be sent: their intents are in the log. What is refused has its result at once."""
         waiting, size = iter(accounts), _FIRST
         while chunk := list(islice(waiting, size)):
@@ -245,7 +255,7 @@ class RunExecution:
                     dn, refusal = account.distinguished_name, account.refusal
                     known.results.append(self._result(account.id, AccountStatus.FAILED, dn, refusal))
 
-    def _take(self, account: Account, written: writer.Result, known: "_Known") -> None:
+    def _take(self, account: Account, written: writer.Result, known: _Known) -> None:
         refusal, dn = written.refusal, account.distinguished_name
         if refusal is None:
             known.results.append(self._result(account.id, AccountStatus.SUCCEEDED, dn))
@@ -259,7 +269,7 @@ class RunExecution:
         elif not isinstance(refusal, _STAYS_OPEN):
             known.results.append(self._result(account.id, AccountStatus.FAILED, dn, refusal))
 
-    def _note(self, known: "_Known") -> None:
+    def _note(self, known: _Known) -> None:
         """Put what is known where it stays."""
         self._finish(known.results, known.servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
@@ -278,9 +288,6 @@ class RunExecution:
             status=status,
             problem=refusal.as_problem() if refusal else None,
         )
-
-    def _known_dn(self, account: UUID) -> str | None:
-        return self._intents[account].target_dn if account in self._intents else None
 
     def _finish(
         self, results: Sequence[AccountResult], servers: Mapping[UUID, str | None] = MappingProxyType({})

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID, uuid4
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
@@ -75,15 +75,11 @@ def start(
     assert proposal.run is not None
     run = _new_run(call, operation_name, proposal.run, proposal.target.distinguished_name)
     run.change_request_id, run.approved_by = change_request_id, approved_by
-    if change_request_id is not None:
-        run, created = Run.objects.get_or_create(
-            change_request_id=change_request_id,
-            defaults={field.attname: getattr(run, field.attname) for field in Run._meta.concrete_fields},
-        )
-        if not created:
-            return run
-    else:
-        run.save(force_insert=True)
+    try:
+        with transaction.atomic():
+            run.save(force_insert=True)
+    except IntegrityError:
+        return Run.objects.get(change_request_id=change_request_id)
     try:
         send_task(EXECUTE_RUN, str(run.id), retry=True, retry_policy=_PUBLISH_RETRY)
     except BrokerUnavailable as error:

@@ -145,15 +145,12 @@ class _Lease:
 def _leased(connection_id: UUID) -> Iterator[_Lease | None]:
     """The directory's lease, None while another worker holds it."""
     now, holder = shared_clock.now(), uuid4()
-    lease = _Lease(connection_id, holder)
+    RunLease.objects.get_or_create(connection_id=connection_id, defaults={"expires_at": now})
     free = RunLease.objects.filter(Q(holder=None) | Q(expires_at__lte=now), connection_id=connection_id)
-    taken = free.update(holder=holder, expires_at=now + LEASE)
-    if not taken:  # by another worker, or the directory's first run
-        RunLease.objects.bulk_create([RunLease(connection_id=connection_id, expires_at=now)], ignore_conflicts=True)
-        taken = free.update(holder=holder, expires_at=now + LEASE)
-    if not taken:
+    if not free.update(holder=holder, expires_at=now + LEASE):
         yield None
         return
+    lease = _Lease(connection_id, holder)
     try:
         yield lease
     finally:
