@@ -10,6 +10,7 @@ from active_directory import Client, InvalidValue, LdapError, Modify, VersionCon
 from audit import log
 from audit.models import OperationRecord
 from core.call import Call, Surface
+from directory.errors import DirectoryRejected
 from directory.lookup.connection import get_client
 from directory.lookup.replication import NotReplicatedYet
 from directory.models import DirectoryConnection
@@ -17,7 +18,7 @@ from directory.models.runs import AccountStatus, Run
 from directory.outcomes import evidence, writer
 from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
-from directory.runs.assessment import assess_named
+from directory.runs.assessment import Account, assess_named
 from directory.runs.execution import RunExecution
 from gateway import tasks
 from keys.permissions.effective import call_for_key
@@ -247,6 +248,78 @@ def test_what_is_answered_after_the_look_is_done(
     monkeypatch.setattr(run_execution, "look_twice_for_absent", then_answer)
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("succeeded", None)]
+
+
+def test_what_is_refused_after_the_look_gets_a_record_of_its_own(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    leave_intent(unit, directory, call, run, user, seconds_until_write=3600)
+    look = evidence.look_twice_for_absent
+
+    def then_refuse(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+        found = look(looks)
+        pending = OperationRecord.objects.filter(run_id=run.id, outcome="pending")
+        writer.close([writer.Result(record=record, refusal=DirectoryRejected()) for record in pending])
+        return found
+
+    monkeypatch.setattr(run_execution, "look_twice_for_absent", then_refuse)
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("failed", "AD.Directory.Rejected"), ("succeeded", None)]
+
+
+def before_assessing(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Let something happen once, right before a run assesses its accounts."""
+    assess = vars(run_execution)["assess_named"]
+
+    def after_that(*given: Any, **named: Any) -> list[Account]:
+        monkeypatch.setattr(run_execution, "assess_named", assess)
+        do()
+        return assess(*given, **named)
+
+    monkeypatch.setattr(run_execution, "assess_named", after_that)
+
+
+def test_what_was_looked_for_in_vain_and_is_made_then_is_the_run_s_own(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    client, write = leave_intent(unit, directory, call, run, user, seconds_until_write=3600)
+    before_assessing(monkeypatch, lambda: client.write(write))
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("succeeded", None)]
+
+
+def test_who_waits_for_an_answer_takes_no_time_from_the_run(unit: Unit, directory: Directory, call: Call) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    leave_intent(unit, directory, call, run, user, seconds_until_write=3600)
+    record = OperationRecord.objects.get(run_id=run.id)
+    assert log.keep_open([record.id]) == 1
+    assert OperationRecord.objects.get(run_id=run.id).settle_at == record.settle_at
+
+
+def test_what_another_run_has_done_since_the_look_is_waited_for(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samba takes a second change for made that finds the account as wanted."""
+    (user,) = unit.add_users(1)
+    first, second = (make_run(unit, call, [user]) for _ in range(2))
+    client, write = leave_intent(unit, directory, call, first, user, seconds_until_write=3600)
+    judge = vars(run_execution)["require_judged_by_all"]
+
+    def then_done(*given: Any) -> None:
+        monkeypatch.setattr(run_execution, "require_judged_by_all", judge)
+        client.write(write)
+        assert execute(first, call, is_new=False) == {user: ("succeeded", None)}
+
+    monkeypatch.setattr(run_execution, "require_judged_by_all", then_done)
+    with pytest.raises(NotReplicatedYet):
+        execute(second, call)
+    assert execute(second, call) == {user: ("unchanged", None)}
+    assert (outcomes(first, user), outcomes(second, user)) == ([("succeeded", None)], [])
 
 
 def test_what_another_run_has_under_way_is_waited_for(unit: Unit, directory: Directory, call: Call) -> None:
