@@ -117,23 +117,23 @@ class Client:
     @cached_property
     def default_naming_context(self) -> str:
         """The domain's own naming context, which ``base_dn`` may be a part of."""
-        return self._required_text("defaultNamingContext")
+        return self._naming_context("defaultNamingContext")
 
     @cached_property
     def configuration_naming_context(self) -> str:
         """The forest's configuration."""
-        return self._required_text("configurationNamingContext")
+        return self._naming_context("configurationNamingContext")
 
     @cached_property
     def schema_naming_context(self) -> str:
         """The forest's schema."""
-        return self._required_text("schemaNamingContext")
+        return self._naming_context("schemaNamingContext")
 
     @cached_property
     def naming_contexts(self) -> tuple[str, ...]:
         """What the server holds, the domain's own naming context before the forest's and those of applications."""
         names = self.read("", ("namingContexts",)).texts("namingContexts")
-        return (self.default_naming_context, *(name for name in names if name != self.default_naming_context))
+        return tuple(dict.fromkeys((self.default_naming_context, *names)))
 
     def read(
         self,
@@ -379,7 +379,7 @@ class Client:
             raise ProtocolError("The directory's schema cannot be read")
         return schema
 
-    def _required_text(self, name: str) -> str:
+    def _naming_context(self, name: str) -> str:
         value = self.read("", (name,)).text(name)
         if value is None:
             raise ProtocolError(f"The server's rootDSE has no {name}", attribute=name)

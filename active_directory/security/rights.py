@@ -10,7 +10,7 @@ from uuid import UUID
 
 from active_directory.entry import Entry
 from active_directory.schema import Schema
-from active_directory.security.descriptor import AccessMask, AceFlags
+from active_directory.security.descriptor import AccessMask
 
 FULL_CONTROL = AccessMask(0xF01FF)
 """Every right on an object of the directory."""
@@ -35,15 +35,11 @@ def map_generic(mask: AccessMask) -> AccessMask:
 
 def right_names(mask: AccessMask) -> list[str]:
     """``read-property`` and so on, in the order of the bits, generic rights as what they stand for."""
-    return _names(map_generic(mask))
+    return flag_names(map_generic(mask))
 
 
-def flag_names(flags: AceFlags) -> list[str]:
+def flag_names(bits: enum.IntFlag) -> list[str]:
     """``container-inherit`` and so on, in the order of the bits."""
-    return _names(flags)
-
-
-def _names(bits: enum.IntFlag) -> list[str]:
     return [str(bit.name).lower().replace("_", "-") for bit in bits]
 
 

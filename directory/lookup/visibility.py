@@ -153,9 +153,10 @@ class Visibility:
 
     def hides(self, attribute: str, values: Iterable[str]) -> bool:
         """Whether one of these values identifies an object that the caller may not know of."""
-        if self.bases is None or not (self.is_reference(attribute) or attribute.lower() == _OWN_NAME):
-            return False
-        return not all(self.can_see_value(attribute, value) for value in values)
+        return self._names_objects(attribute) and not all(self.can_see_value(attribute, value) for value in values)
+
+    def _names_objects(self, attribute: str) -> bool:
+        return self.is_confined and (self.is_reference(attribute) or attribute.lower() == _OWN_NAME)
 
     def _identifiers(self, attribute: str, value: str) -> list[Identifier] | None:
         """What identifies others in a value; None when it cannot be read."""
@@ -268,9 +269,7 @@ class Visibility:
         if not self.values or (known is not None and known.confidential and not self.confidential):
             return [SECRET for _ in values]
         # Of a move both places are told, and only one of them needs to be the caller's.
-        if self.bases is None or not (self.is_reference(attribute) or attribute.lower() == _OWN_NAME):
-            return list(values)
-        return self._seen(attribute, values, str, str)
+        return self._seen(attribute, values, str, str) if self._names_objects(attribute) else list(values)
 
     def _seen(
         self, name: str, values: Iterable[_Text], read: Callable[[_Text], str], write: Callable[[str], _Text]

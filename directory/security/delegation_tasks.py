@@ -17,9 +17,9 @@ _NOTHING = AccessMask(0)
 class Need:
     """Rights that one entry must have all of, for a task.
 
-    They are confined to the thing of that kind and name; to nothing when `subject` is None. `below` is the class whose
-    objects the entry is about, ANY_CLASS for whatever it is. `along` are rights that usually come with them and mean
-    nothing of their own then.
+    They are confined to the thing of that kind and name; where `subject` is None, to no attribute, class of children or
+    extended right. `below` is the class whose objects the entry is about, ANY_CLASS for whatever it is. `along` are
+    rights that usually come with them and mean nothing of their own then.
     """
 
     rights: AccessMask
@@ -35,11 +35,6 @@ class Task:
     def __init__(self, name: str, *needs: Need) -> None:
         self.name = name
         self.needs = needs
-
-
-def everything(rights: AccessMask, *, along: AccessMask = _NOTHING) -> Need:
-    """Rights that are not confined to one attribute, class of children or extended right."""
-    return Need(rights, along=along)
 
 
 def read(attribute: str) -> Need:
@@ -67,11 +62,6 @@ def create(object_class: str) -> Need:
     return Need(AccessMask.CREATE_CHILD, Subject.CLASS, object_class)
 
 
-def delete(object_class: str) -> Need:
-    """Deleting objects of a class directly below."""
-    return Need(AccessMask.DELETE_CHILD, Subject.CLASS, object_class)
-
-
 _PLURALS = {
     **{resource.object_class: resource.many for resource in RESOURCES.values() if resource.object_class},
     "inetOrgPerson": "inetOrgPerson users",
@@ -90,8 +80,11 @@ CUSTOM = "Custom"
 # From the widest to the narrowest: rights that one task has taken are not named again by a later one. Before all of
 # them comes full control of the object, or of the objects of one class below it.
 TASKS: tuple[Task, ...] = (
-    *(Task(f"Create and delete {plural}", create(name), delete(name)) for name, plural in _PLURALS.items()),
-    Task("Create and delete all objects", everything(AccessMask.CREATE_CHILD), everything(AccessMask.DELETE_CHILD)),
+    *(
+        Task(f"Create and delete {plural}", create(name), Need(AccessMask.DELETE_CHILD, Subject.CLASS, name))
+        for name, plural in _PLURALS.items()
+    ),
+    Task("Create and delete all objects", Need(AccessMask.CREATE_CHILD), Need(AccessMask.DELETE_CHILD)),
     Task("Join computers to the domain", create("computer")),
     Task(
         "Join computers to the domain",
@@ -109,21 +102,21 @@ TASKS: tuple[Task, ...] = (
     Task("Link group policies", write("gPLink")),
     *(Task("Read LAPS passwords", read(name)) for name in _LAPS_PASSWORDS),
     *(Task("Replicate directory changes", extended_right(name)) for name in _REPLICATION),
-    Task("Read all properties", everything(AccessMask.READ_PROPERTY, along=_READING)),
+    Task("Read all properties", Need(AccessMask.READ_PROPERTY, along=_READING)),
     Task(
         "Write all properties",
-        everything(AccessMask.WRITE_PROPERTY, along=AccessMask.SELF_WRITE | AccessMask.READ_CONTROL),
+        Need(AccessMask.WRITE_PROPERTY, along=AccessMask.SELF_WRITE | AccessMask.READ_CONTROL),
     ),
-    Task("Create all objects", everything(AccessMask.CREATE_CHILD)),
-    Task("Delete all objects", everything(AccessMask.DELETE_CHILD)),
-    Task("Delete objects with all below", everything(AccessMask.DELETE_TREE, along=AccessMask.DELETE)),
-    Task("Delete objects", everything(AccessMask.DELETE)),
-    Task("All extended rights", everything(AccessMask.CONTROL_ACCESS)),
-    Task("All validated writes", everything(AccessMask.SELF_WRITE)),
-    Task("Modify permissions", everything(AccessMask.WRITE_DACL)),
-    Task("Take ownership", everything(AccessMask.WRITE_OWNER)),
-    Task("List contents", everything(AccessMask.LIST_CHILDREN, along=_READING)),
-    Task("Read permissions", everything(AccessMask.READ_CONTROL)),
+    Task("Create all objects", Need(AccessMask.CREATE_CHILD)),
+    Task("Delete all objects", Need(AccessMask.DELETE_CHILD)),
+    Task("Delete objects with all below", Need(AccessMask.DELETE_TREE, along=AccessMask.DELETE)),
+    Task("Delete objects", Need(AccessMask.DELETE)),
+    Task("All extended rights", Need(AccessMask.CONTROL_ACCESS)),
+    Task("All validated writes", Need(AccessMask.SELF_WRITE)),
+    Task("Modify permissions", Need(AccessMask.WRITE_DACL)),
+    Task("Take ownership", Need(AccessMask.WRITE_OWNER)),
+    Task("List contents", Need(AccessMask.LIST_CHILDREN, along=_READING)),
+    Task("Read permissions", Need(AccessMask.READ_CONTROL)),
 )
 
 # Rights that an object type confines, those of one kind of things together.
