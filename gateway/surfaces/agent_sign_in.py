@@ -10,7 +10,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import path
-from oauthlib.oauth2 import OAuth2Error
+from oauthlib.oauth2 import InvalidRequestError, OAuth2Error
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -35,6 +35,8 @@ class OAuthView(ProgramView):
     def handle_exception(self, exc: Exception) -> Response:
         if isinstance(exc, RateLimited | ServiceUnavailable):
             return _refusal("temporarily_unavailable", exc.detail, exc.status, exc.headers)
+        if isinstance(exc, OAuth2Error):
+            return _refusal(exc.error or "", exc.description or "")
         return super().handle_exception(exc)
 
 
@@ -83,43 +85,32 @@ class Register(OAuthView):
         )
 
 
-class Token(OAuthView):
-    """RFC 6749: tokens for a code or for a refresh token."""
+class Form(OAuthView):
+    """RFC 6749: tokens for a code or for a refresh token; RFC 7009: an agent gives back what it was let do.
+
+    What could be read in more than one way is refused: parameters elsewhere than in the form, or twice in it.
+    """
 
     http_method_names = ["post"]
+    respond: Any = None
 
     def post(self, request: Request) -> HttpResponseBase:
         form = request._request
-        if refusal := _unreadable(form):
-            return refusal
-        try:
-            require_audience(form, form.POST.getlist("resource"))
-        except OAuth2Error as error:
-            return _refusal(error.error or "", error.description or "")
-        _, headers, body, status = oauth().create_token_response(form)
+        if form.content_type != _FORM or form.GET:
+            raise InvalidRequestError(f"Send the parameters as {_FORM}, and none in the address.")
+        if any(len(values) > 1 and name != "resource" for name, values in form.POST.lists()):
+            raise InvalidRequestError("A parameter is repeated.")
+        _, headers, body, status = self.respond(form)
         return _of_server(headers, body, status)
 
 
-class Revoke(OAuthView):
-    """RFC 7009: an agent gives back what it was let do."""
-
-    http_method_names = ["post"]
-
-    def post(self, request: Request) -> HttpResponseBase:
-        if refusal := _unreadable(request._request):
-            return refusal
-        _, headers, body, status = oauth().create_revocation_response(request._request)
-        return _of_server(headers, body, status)
+def _issue(form: HttpRequest) -> Any:
+    require_audience(form, form.POST.getlist("resource"))
+    return oauth().create_token_response(form)
 
 
-def _unreadable(request: HttpRequest) -> Response | None:
-    """Refuse what could be read in more than one way: parameters elsewhere than in the form, or twice in it."""
-    if request.content_type != _FORM or request.GET:
-        return _refusal("invalid_request", f"Send the parameters as {_FORM}, and none in the address.")
-    twice = [name for name, values in request.POST.lists() if len(values) > 1 and name != "resource"]
-    if twice:
-        return _refusal("invalid_request", "A parameter is repeated.")
-    return None
+def _revoke(form: HttpRequest) -> Any:
+    return oauth().create_revocation_response(form)
 
 
 def _of_server(headers: Any, body: str | None, status: int) -> HttpResponse:
@@ -150,6 +141,6 @@ urls = [
         )
     ),
     path(metadata.REGISTER.lstrip("/"), Register.as_view()),
-    path(metadata.TOKEN.lstrip("/"), Token.as_view()),
-    path(metadata.REVOKE.lstrip("/"), Revoke.as_view()),
+    path(metadata.TOKEN.lstrip("/"), Form.as_view(respond=_issue)),
+    path(metadata.REVOKE.lstrip("/"), Form.as_view(respond=_revoke)),
 ]

@@ -14,10 +14,13 @@ from gateway import pipeline
 from gateway.monitoring import metrics
 from gateway.surfaces.agent import results
 from gateway.surfaces.agent.planning import Plan, plan_call
-from gateway.surfaces.agent.protocol import UnknownTool
 from gateway.surfaces.agent.schemas import input_schema, output_schema
 from gateway.surfaces.agent.tools import PREVIEW, PREVIEWABLE, TOOLS, Behaviour, Tool
 from gateway.surfaces.problems import error_of, problem_of
+
+
+class UnknownTool(Exception):
+    """There is no tool of that name."""
 
 
 class AgentConversation:
@@ -31,14 +34,14 @@ class AgentConversation:
     def list_tools(self) -> list[dict[str, Any]]:
         """The tools of which the caller may use anything at all, with what they may use of them."""
         ways = {tool.name: tool.ways_of(self._call) for tool in TOOLS.values()}
-        previewable = [name for name in PREVIEWABLE if ways[name] and may_see_values(self._call)]
+        previewable = tuple(name for name in PREVIEWABLE if ways[name] and may_see_values(self._call))
         return [
             {
                 "name": tool.name,
                 "title": tool.title,
                 "description": tool.description,
-                "inputSchema": input_schema(tool, ways[tool.name], previewable),
-                "outputSchema": output_schema(tool, ways[tool.name]),
+                "inputSchema": input_schema(tool.name, ways[tool.name], previewable),
+                "outputSchema": output_schema(tool.name, ways[tool.name]),
                 "annotations": _annotations(tool),
             }
             for tool in TOOLS.values()

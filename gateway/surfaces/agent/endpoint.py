@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from core.call import Call, PersonRef
 from core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
+from gateway.surfaces.agent.conversation import AgentConversation
 from gateway.surfaces.views import ProgramView, StrictRequest
 from keys.agents.extra import require_agents
 from keys.agents.identification import identify_agent
@@ -50,7 +51,6 @@ class AgentEndpoint(ProgramView):
         _require_json_wanted(request)
         # The SDK takes a second and 40 MB to import, which nobody pays who lets no agents in.
         from gateway.surfaces.agent import protocol
-        from gateway.surfaces.agent.conversation import AgentConversation
 
         conversation = AgentConversation(request, request.auth)
         try:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import anyio
 import structlog
@@ -53,6 +53,8 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from gateway.surfaces.agent.conversation import AgentConversation, UnknownTool
+
 logger = structlog.get_logger(__name__)
 
 NAME: Final = "directory-management-gateway"
@@ -66,20 +68,6 @@ INSTRUCTIONS: Final = (
 )
 
 
-class UnknownTool(Exception):
-    """There is no tool of that name."""
-
-
-class Conversation(Protocol):
-    """Whom the kernel speaks for. Both are called in the thread of the request, while no event loop runs in it."""
-
-    def list_tools(self) -> list[dict[str, Any]]:
-        """The tools that the caller may use, as the protocol writes them."""
-
-    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a tool, as the protocol writes it; raises UnknownTool."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The answer to one message: an HTTP status, and a JSON-RPC message unless nothing is to be said."""
@@ -88,7 +76,7 @@ class Reply:
     message: dict[str, Any] | None = None
 
 
-def reply_to(message: Any, headers: Mapping[str, str], conversation: Conversation) -> Reply:
+def reply_to(message: Any, headers: Mapping[str, str], conversation: AgentConversation) -> Reply:
     """Answer a message of a client, which is parsed JSON; `headers` are the request's by their names in lower case."""
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
     if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
@@ -98,10 +86,10 @@ def reply_to(message: Any, headers: Mapping[str, str], conversation: Conversatio
 
 def refuse_unreadable(detail: str) -> Reply:
     """The answer to what is no JSON document, or one that could be read in several ways."""
-    return _failed(None, ErrorData(code=PARSE_ERROR, message=f"Parse error: {detail}"), status=400)
+    return _failed(PARSE_ERROR, f"Parse error: {detail}")
 
 
-def _reply_after_handshake(message: Any, version: str, conversation: Conversation) -> Reply:
+def _reply_after_handshake(message: Any, version: str, conversation: AgentConversation) -> Reply:
     """In the era of handshakes. A client may also send what it has answered; nothing was asked of it, so it is taken
     and dropped, as a notification is."""
     request = _read_request(message)
@@ -112,7 +100,9 @@ def _reply_after_handshake(message: Any, version: str, conversation: Conversatio
     return Reply(200, answer)
 
 
-def _reply_to_envelope(message: Any, version: str, headers: Mapping[str, str], conversation: Conversation) -> Reply:
+def _reply_to_envelope(
+    message: Any, version: str, headers: Mapping[str, str], conversation: AgentConversation
+) -> Reply:
     """In the era in which every request says by itself which revision it is of, and its headers repeat it."""
     if isinstance(message, dict) and "id" not in message:
         return _take_notification(message, version)
@@ -146,27 +136,23 @@ def _read_request(message: Any) -> JSONRPCRequest | None:
 
 
 def _invalid_request() -> Reply:
-    return _failed(
-        None,
-        ErrorData(code=INVALID_REQUEST, message="The body must be a single JSON-RPC request or notification"),
-        status=400,
-    )
+    return _failed(INVALID_REQUEST, "The body must be a single JSON-RPC request or notification")
 
 
 def _rejected(request_id: str | int | None, rejection: InboundLadderRejection) -> Reply:
-    error = ErrorData(code=rejection.code, message=rejection.message, data=rejection.data)
-    return _failed(request_id, error, status=ERROR_CODE_HTTP_STATUS.get(rejection.code, 400))
+    return _failed(rejection.code, rejection.message, rejection.data, request_id)
 
 
-def _failed(request_id: str | int | None, error: ErrorData, *, status: int) -> Reply:
-    return Reply(status, _error_message(request_id, error))
+def _failed(code: int, message: str, data: Any = None, request_id: str | int | None = None) -> Reply:
+    error = ErrorData(code=code, message=message, data=data)
+    return Reply(ERROR_CODE_HTTP_STATUS.get(code, 400), _error_message(request_id, error))
 
 
 def _error_message(request_id: str | int | None, error: ErrorData) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "error": error.model_dump(exclude_none=True)}
 
 
-def _serve(request: JSONRPCRequest, connection: Connection, conversation: Conversation) -> dict[str, Any]:
+def _serve(request: JSONRPCRequest, connection: Connection, conversation: AgentConversation) -> dict[str, Any]:
     """The JSON-RPC message that answers a request."""
     try:
         result = _Exchange(request, conversation).result(connection)
@@ -201,7 +187,7 @@ class _Exchange:
     transport = TransportContext(kind="streamable-http", can_send_request=False)
     can_send_request = False
 
-    def __init__(self, request: JSONRPCRequest, conversation: Conversation) -> None:
+    def __init__(self, request: JSONRPCRequest, conversation: AgentConversation) -> None:
         self.conversation = conversation
         self.request_id = request.id
         self.message_metadata = ServerMessageMetadata(request_context=self, can_send_request=False)

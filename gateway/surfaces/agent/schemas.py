@@ -47,13 +47,9 @@ _SAID_SHORTER: Final[Mapping[str, str]] = {
 }
 
 
-def input_schema(tool: Tool, ways: Iterable[Way], previewable: Iterable[str] = ()) -> Schema:
-    """What a tool takes when it is used in these ways; `previewable` are the tools that `preview_change` may name."""
-    return _input_schema(tool.name, frozenset(ways), tuple(previewable))
-
-
 @lru_cache(maxsize=512)
-def _input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...]) -> Schema:
+def input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...] = ()) -> Schema:
+    """What a tool takes when it is used in these ways; `previewable` are the tools that `preview_change` may name."""
     tool = TOOLS[name]
     if name == PREVIEW:
         properties: Schema = {
@@ -155,13 +151,9 @@ def _object(properties: Schema, *, required: Iterable[str]) -> Schema:
     return {**schema, "additionalProperties": False}
 
 
-def output_schema(tool: Tool, ways: Iterable[Way]) -> Schema:
-    """What a tool's structured content holds: the members of its operations' answers, and what this surface adds."""
-    return _output_schema(tool.name, frozenset(ways))
-
-
 @lru_cache(maxsize=512)
-def _output_schema(name: str, ways: frozenset[Way]) -> Schema:
+def output_schema(name: str, ways: frozenset[Way]) -> Schema:
+    """What a tool's structured content holds: the members of its operations' answers, and what this surface adds."""
     tool = TOOLS[name]
     if name == PREVIEW:
         return {
