@@ -38,7 +38,7 @@ urlpatterns = [
     *api_urls,
     path("", include(router_for(Surface.API, only=BARE).urls)),
     *rest_urls,
-    path("mcp", AgentEndpoint.as_view()),
+    path("mcp", AgentEndpoint.as_view(), name="mcp"),
     *agent_sign_in.urls,
     path("console/", include("console.urls")),
     path("admin/", include("console.back_office_urls")),

@@ -133,14 +133,14 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] = {}) ->
 urls = [
     # Clients ask with the path of the endpoint behind the well-known one, and without.
     *(
-        path(f"{place}{suffix}".lstrip("/"), Metadata.as_view(document=document))
+        path(f"{place}{suffix}".lstrip("/"), Metadata.as_view(document=document), name="oauth-metadata")
         for suffix in (ENDPOINT, "")
         for place, document in (
             (RESOURCE_METADATA, metadata.resource_metadata),
             (SERVER_METADATA, metadata.server_metadata),
         )
     ),
-    path(metadata.REGISTER.lstrip("/"), Register.as_view()),
-    path(metadata.TOKEN.lstrip("/"), Form.as_view(respond=_issue)),
-    path(metadata.REVOKE.lstrip("/"), Form.as_view(respond=_revoke)),
+    path(metadata.REGISTER.lstrip("/"), Register.as_view(), name="oauth-register"),
+    path(metadata.TOKEN.lstrip("/"), Form.as_view(respond=_issue), name="oauth-token"),
+    path(metadata.REVOKE.lstrip("/"), Form.as_view(respond=_revoke), name="oauth-revoke"),
 ]

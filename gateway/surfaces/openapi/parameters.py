@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from core.operation import Effect, Operation
-
-MAX_REASON = 500
+from keys.authentication import MAX_REASON
 
 
 def parameters_of(operation: Operation) -> list[dict[str, Any]]:
