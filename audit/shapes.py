@@ -1,6 +1,6 @@
 """How a record of the operations log is answered (docs/api.md#log-records)."""
 
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from typing_extensions import NotRequired, TypedDict
 
@@ -93,18 +93,8 @@ class OwnChangeJson(TypedDict):
 
 
 def own_change_as_json(record: OperationRecord) -> OwnChangeJson:
-    known = record_as_json(record)
-    return {
-        "id": known["id"],
-        "at": known["at"],
-        "completedAt": known["completedAt"],
-        "operation": known["operation"],
-        "directory": known["directory"],
-        "target": known["target"],
-        "outcome": known["outcome"],
-        "code": known["code"],
-        "reversible": known["reversible"],
-    }
+    known: dict[str, Any] = {**record_as_json(record)}
+    return cast(OwnChangeJson, {name: known[name] for name in OwnChangeJson.__annotations__})
 
 
 def record_as_json(record: OperationRecord) -> RecordJson:

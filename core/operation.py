@@ -156,6 +156,7 @@ def operation(
 
     A change of the directory has to say its inverse, or that it has none.
     """
+    declared = locals()
     admitted = frozenset({permission}) if isinstance(permission, str) else permission
 
     def declare(function: F) -> F:
@@ -168,24 +169,8 @@ def operation(
         for other in _operations.values():
             if other.name == name or (other.route == route and other.surfaces & surfaces):
                 raise ValueError(f"operation {name} ({route}) is declared already, as {other.name} ({other.route})")
-        _operations[name] = Operation(
-            name=name,
-            route=route,
-            function=function,
-            permission=admitted,
-            requires=requires,
-            effect=effect,
-            target=target,
-            risk=risk,
-            inverse=None if isinstance(inverse, EllipsisType) else inverse,
-            creates=creates,
-            rate=rate,
-            query=query,
-            body=body,
-            output=output,
-            surfaces=surfaces,
-            batchable=batchable,
-        )
+        own = {"permission": admitted, "inverse": None if isinstance(inverse, EllipsisType) else inverse}
+        _operations[name] = Operation(function=function, **{**declared, **own})
         return function
 
     return declare
