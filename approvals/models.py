@@ -8,11 +8,17 @@ from django.db import models
 from django.db.models import Q
 
 from audit.models import REASON_LENGTH, new_record_id
+from core.database.problem_field import ProblemField
 from core.operation import Risk
 from core.secrets.digests import digests, number_of_key
 from core.secrets.encryption import EncryptedTextField
-from core.text.messages import message
+from core.text.messages import message, worded
 
+_PLAIN: Final = {
+    Risk.ORDINARY: message("This is an ordinary change."),
+    Risk.DESTRUCTIVE: message("This is a destructive change."),
+    Risk.SECURITY: message("This is a security change."),
+}
 _OF_REQUEST: Final = b"digest of a change request"
 _OF_WHAT_IS_ASKED: Final = b"digest of what a change request asks for"
 
@@ -56,7 +62,7 @@ class ChangeRequest(models.Model):
     and answered while it waited: `by`, `at` and `text` of each, in their order.
 
     `risk_reasons` say why the change is no less dangerous; `plain_reasons` say so without naming other objects, null
-    where an earlier release kept the request.
+    where an earlier release kept the request. `wording` is what both were made of (`core.text.messages`).
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.review.notifications`' notes of what
@@ -69,6 +75,7 @@ class ChangeRequest(models.Model):
     risk = models.CharField(max_length=16, choices=[(risk.value, risk.value) for risk in Risk])
     risk_reasons = models.JSONField(default=list)
     plain_reasons = models.JSONField(null=True)
+    wording = models.JSONField(null=True)
     protected = models.BooleanField(default=False)
     target_id = models.UUIDField(null=True)
     target_kind = models.CharField(max_length=64)
@@ -100,7 +107,7 @@ class ChangeRequest(models.Model):
     decided_by = models.CharField(max_length=255, null=True)
     decided_at = models.DateTimeField(null=True)
     comment = models.TextField(null=True)
-    problem = models.JSONField(null=True)
+    problem = ProblemField(null=True)
     attempt = models.PositiveIntegerField(default=0)
     lost_workers = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
@@ -143,9 +150,8 @@ class ChangeRequest(models.Model):
         """In sentences, why the change waits; to readers who are confined no other object is named."""
         if not self.risk_reasons:
             return [message("The key asks before every change.")]
-        named: list[str] = self.risk_reasons
-        plain: list[str] | None = self.plain_reasons
-        return named if not confined else plain or [f"This is a {self.risk} change."]
+        reasons = (self.plain_reasons or [_PLAIN[Risk(self.risk)]]) if confined else self.risk_reasons
+        return [worded(reason, self.wording) for reason in reasons]
 
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).

@@ -34,7 +34,7 @@ from core.operation import Risk
 from core.redis.broker import BrokerUnavailable, send_task
 from core.secrets.encryption import UndecryptableSecret
 from core.shapes import Id, Moment, documented_as, render_timestamp
-from core.text.messages import message
+from core.text.messages import message, wording_of
 from directory.errors import Unavailable
 from directory.models.runs import AccountStatus, Run, RunState
 from directory.shapes.proposal import Proposal
@@ -102,6 +102,7 @@ def hold(
         risk=assessment.risk.value,
         risk_reasons=list(assessment.reasons),
         plain_reasons=list(assessment.plain_reasons),
+        wording=wording_of([*assessment.reasons, *assessment.plain_reasons]),
         protected=proposal.protected,
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,

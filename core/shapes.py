@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
 from pydantic import (
@@ -24,11 +24,11 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError
 from typing_extensions import NotRequired, TypedDict
 
 from core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
-from core.text.messages import message
+from core.text.messages import Message, listed, message
 
 _DASHED_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 # The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
@@ -264,19 +264,35 @@ def _refusal(refusal: ValidationError, *, in_query: bool) -> GatewayError:
     unknown: type[GatewayError] = UnknownParameter if in_query else UnknownMember
     errors = []
     found_unknown = False
-    found = refusal.errors(include_url=False, include_context=False, include_input=False)
+    found = refusal.errors(include_url=False, include_input=False)
     for error in found:
         if error["type"] == "too_short" and any(error["loc"] == other["loc"][:-1] for other in found):
             continue  # what is wrong is the item that is there
         is_unknown = error["type"] == "extra_forbidden"
         found_unknown |= is_unknown
-        message = _ENUM_MEMBER.sub(r"\1", error["msg"].removeprefix("Value error, "))
-        detail = "is not known here" if is_unknown else message
+        detail = message("is not known here") if is_unknown else _detail(error)
         code = unknown.code if is_unknown else InvalidRequest.code
         if in_query:
             errors.append(FieldError(code, detail, parameter=str(error["loc"][0]) if error["loc"] else ""))
         else:
             path = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in error["loc"])
             errors.append(FieldError(code, detail, pointer="#" + path))
-    named = "; ".join(f"{item.parameter if in_query else item.pointer}: {item.detail}" for item in errors)
-    return (unknown if found_unknown else InvalidRequest)(named, errors=errors)
+    named = (
+        message("{where}: {detail}", where=item.parameter if in_query else item.pointer, detail=item.detail)
+        for item in errors
+    )
+    return (unknown if found_unknown else InvalidRequest)(listed(named), errors=errors)
+
+
+def _detail(error: ErrorDetails) -> str:
+    """What pydantic or a validator of ours says of a value, as a message."""
+    context = error.get("ctx", {})
+    if error["type"] == "value_error":
+        said = context["error"].args[0]
+        return said if isinstance(said, Message) else str(said)
+    if "expected" in context:
+        context["expected"] = _ENUM_MEMBER.sub(r"\1", context["expected"])
+    template = PydanticKnownError(cast("Any", error["type"]), context).message_template
+    counted = context.get("min_length", context.get("max_length"))
+    made, text = message(template, **context, expected_plural="" if counted == 1 else "s"), error["msg"]
+    return made if made == _ENUM_MEMBER.sub(r"\1", text) else text

@@ -14,7 +14,7 @@ from audit.model_changes.descriptions import Changed, fingerprint_of
 from audit.model_changes.recording import AccessNeedsTwo
 from core.call import Call
 from core.operation import Operation, Risk
-from core.text.messages import message
+from core.text.messages import message, wording_of
 
 
 def hold_access(
@@ -29,11 +29,13 @@ def hold_access(
     """Keep a change of the gateway's own tables until a second person decides. Joins the caller's transaction."""
     identifier, now = new_identifier()
     made = changed_by(operation, refusal.made)
+    reasons = [message("This gives more access: {reason}.", reason=reason) for reason in refusal.reasons]
     request = ChangeRequest(
         id=identifier,
         operation=operation.name,
         risk=Risk.SECURITY.value,
-        risk_reasons=[message("This gives more access: {reason}.", reason=reason) for reason in refusal.reasons],
+        risk_reasons=reasons,
+        wording=wording_of(reasons),
         target_id=made.id if made.before else None,
         target_kind=made.table.resource,
         target_dn=made.name,

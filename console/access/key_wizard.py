@@ -21,7 +21,7 @@ from console.access.keys import all_of, directories
 from console.access.permission_choices import by_group, choices, explained, preset_of
 from console.access.roles import NO_ROLE, role_body, typed_role
 from console.page_context import PageContext, console_page
-from console.shared.field_messages import sentence
+from console.shared.field_messages import field_message
 from console.shared.fields import lines_of
 from core.errors import GatewayError, NotFound
 from core.operation import find_operation
@@ -281,7 +281,7 @@ def _role_alone(page: PageContext, role: Mapping[str, Any], refusal: GatewayErro
     """Go back to the step that the refusal of the key is about, saying that its role is made."""
     made = gettext("The role {name} is made and chosen now. The key is not made yet.")
     messages.info(page.request, made.format(name=role["name"]))
-    said = [sentence(error.detail) for error in refusal.errors] or [gettext(refusal.detail)]
+    said = [field_message(error.detail) for error in refusal.errors] or [gettext(refusal.detail)]
     messages.error(page.request, " ".join(said))
     return page.redirect("key-new-step", step=(_step_of(refusal) or _BY_NAME["check"]).name)
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from audit.chain.verification import KEY_IS_MISSING
 from console.page_context import PageContext
-from console.shared.retelling import retold
+from core.text.messages import translated
 from core.text.vocabulary import capitalized
 
 SEALED_WITHIN = timedelta(minutes=1)
@@ -36,7 +36,7 @@ def chain_state(page: PageContext) -> ChainState | None:
 def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
     verification, oldest = chain["lastVerification"], parse_datetime(chain["oldestUnsealedAt"] or "")
     if chain["missing"]:
-        return "bad", _("Records are missing"), f"{capitalized(retold(chain['missing']))}."
+        return "bad", _("Records are missing"), f"{capitalized(translated(chain['missing']))}."
     if chain["refused"]:
         text = _("Records that the gateway did not make: {count}. They get no seal.")
         return "bad", _("Tampered with"), text.format(count=chain["refused"])
@@ -46,7 +46,7 @@ def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
         return (
             "bad",
             verdict,
-            _("The last verification found: {finding}.").format(finding=retold(verification["finding"])),
+            _("The last verification found: {finding}.").format(finding=translated(verification["finding"])),
         )
     if oldest and timezone.now() - oldest > SEALED_WITHIN:
         return "warn", _("Not sealed"), _("New records are not being sealed. A worker does that: is there one?")

@@ -1,60 +1,78 @@
-"""What the gateway says of a field, as a person would say it. Programs read the words of the operations themselves."""
+"""What the console says of a field, as a person would say it. Programs read the words of the operations themselves."""
 
-import re
 from typing import Final
 
 from django.utils.translation import gettext, gettext_noop
 
-from console.shared.retelling import retold
+from core.text.messages import Message, translated
 
-_SAID: Final[tuple[tuple[str, str], ...]] = (
-    (
-        r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'",
-        gettext_noop("Fill this in."),
+_FILL_IN: Final = gettext_noop("Fill this in.")
+_NAME_ONE: Final = gettext_noop("Name at least one.")
+_NAME_FEWER: Final = gettext_noop("Name at most {max_length}.")
+_WHOLE_NUMBER: Final = gettext_noop("Write a whole number.")
+_ONE_OF_THESE: Final = gettext_noop("Choose one of these: {expected}.")
+_REAL_TIME: Final = gettext_noop("Choose a date and a time that exist.")
+
+ADVICE: Final = {
+    "Field required": _FILL_IN,
+    "must not be blank": _FILL_IN,
+    "String should have at least {min_length} character{expected_plural}": gettext_noop(
+        "Use at least {min_length} characters."
     ),
-    (r"String should have at least (?P<count>\d+) characters", gettext_noop("Use at least {count} characters.")),
-    (r"String should have at most (?P<count>\d+) characters?", gettext_noop("Use at most {count} characters.")),
-    (r"List should have at least 1 item.*", gettext_noop("Name at least one.")),
-    (r"List should have at most (?P<count>\d+) items?.*", gettext_noop("Name at most {count}.")),
-    (r"Input should be greater than or equal to (?P<limit>\S+)", gettext_noop("Choose {limit} or more.")),
-    (r"Input should be less than or equal to (?P<limit>\S+)", gettext_noop("Choose {limit} or less.")),
-    (r"Input should be a valid (?:integer|number).*|must be a whole number", gettext_noop("Write a whole number.")),
-    (r"Input should be (?P<values>'.*)", gettext_noop("Choose one of these: {values}.")),
-    (r"must be in the future", gettext_noop("Choose a future date.")),
-    (
-        r"must be a dashed UUID",
-        gettext_noop("This is no id. One has 32 digits and letters from a to f, with dashes between them."),
+    "String should have at most {max_length} character{expected_plural}": gettext_noop(
+        "Use at most {max_length} characters."
     ),
-    (r"must be a UUID or a distinguished name", gettext_noop("Write a distinguished name or an id.")),
-    (r"must be (?:an RFC 3339 timestamp|a time between).*", gettext_noop("Choose a date and a time that there are.")),
-    (r"there is no such role", gettext_noop("Choose a role.")),
-    (r"there is no such (?P<thing>\w+)", gettext_noop("Choose a {thing}.")),
-    (r"is the directory's to change", gettext_noop("This is the directory's: change it there.")),
-    (
-        r"(?P<address>\S+): is no address",
-        gettext_noop("{address} is no address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."),
+    "{field_type} should have at least {min_length} item{expected_plural} after validation, not {actual_length}": (
+        _NAME_ONE
     ),
-    (
-        r"(?P<address>\S+): has host bits set",
-        gettext_noop("{address} is not the beginning of a block. Did you mean the single address?"),
+    "{field_type} should have at most {max_length} item{expected_plural} after validation, not {actual_length}": (
+        _NAME_FEWER
     ),
-    (r"String should match pattern .*", gettext_noop("This is not written as it has to be.")),
-    (r"is not known here", gettext_noop("This is not known here.")),
-    (
-        r"(?P<name>\S+) is no attribute of the directory's schema",
-        gettext_noop("The directory has no attribute {name}."),
+    "Input should be greater than or equal to {ge}": gettext_noop("Choose {ge} or more."),
+    "Input should be less than or equal to {le}": gettext_noop("Choose {le} or less."),
+    "Input should be a valid integer": _WHOLE_NUMBER,
+    "Input should be a valid integer, unable to parse string as an integer": _WHOLE_NUMBER,
+    "Input should be a valid number": _WHOLE_NUMBER,
+    "must be a whole number": _WHOLE_NUMBER,
+    "Input should be {expected}": _ONE_OF_THESE,
+    "String should match pattern '{pattern}'": gettext_noop("This is not written as it has to be."),
+    "must be in the future": gettext_noop("Choose a future date."),
+    "must be a dashed UUID": gettext_noop(
+        "This is no id. One has 32 digits and letters from a to f, with dashes between them."
     ),
-)
-_RULES: Final = tuple((re.compile(pattern, re.DOTALL), says) for pattern, says in _SAID)
+    "must be a UUID or a distinguished name": gettext_noop("Write a distinguished name or an id."),
+    "must be an RFC 3339 timestamp with an offset or Z": _REAL_TIME,
+    "must be an RFC 3339 timestamp of a day and time that exist": _REAL_TIME,
+    "must be a time between the years 1 and 9999 in UTC": _REAL_TIME,
+    "there is no such role": gettext_noop("Choose a role."),
+    "there is no such person": gettext_noop("Choose a person."),
+    "there is no such directory": gettext_noop("Choose a directory."),
+    "is the directory's to change": gettext_noop("This is the directory's: change it there."),
+    "{text}: is no address": gettext_noop(
+        "{text} is no address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."
+    ),
+    "{text}: has host bits set": gettext_noop(
+        "{text} is not the beginning of a block. Did you mean the single address?"
+    ),
+    "is not known here": gettext_noop("This is not known here."),
+    "{name!r} is no attribute of the directory's schema": gettext_noop("The directory has no attribute {name}."),
+    "{name} is no attribute of the directory's schema": gettext_noop("The directory has no attribute {name}."),
+}
+"""By the template of what operations say of a field: what a person reads, with the same values."""
 
 
-def sentence(detail: str) -> str:
+def field_message(detail: str) -> str:
     """What was said of a value, as a sentence: "must be in the future" is "Choose a future date."."""
-    for pattern, says in _RULES:
-        said = pattern.fullmatch(detail)
-        if said is not None:
-            return gettext(says).format(**said.groupdict())
-    text = retold(detail.strip())
+    if isinstance(detail, Message) and (advice := _advice(detail)):
+        return gettext(advice).format(**detail.values)
+    text = translated(detail)
     first = text.partition(" ")[0]
     is_name = first.endswith(":") or first != first.lower()  # of an attribute or a member, which is spelt as it is
     return f"{text[:1] if is_name else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+
+
+def _advice(detail: Message) -> str | None:
+    """What to say instead. A value that is only too short by one character, or has no visible one, is missing."""
+    if detail.values.get("min_length") == 1 or detail.values.get("pattern") == r"\S":
+        return _FILL_IN if detail.template.startswith("String") else _NAME_ONE
+    return ADVICE.get(detail.template)

@@ -2,13 +2,13 @@
 
 from functools import cache
 
-from console.shared.retelling import retold
 from core.errors import every_error
+from core.text.messages import translated
 
 
 def title_of_code(code: str | None) -> str:
     """What a code means, in the reader's language; empty for one that no refusal has."""
-    return retold(_titles().get(code or "", ""))
+    return translated(_titles().get(code or "", ""))
 
 
 @cache

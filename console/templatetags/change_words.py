@@ -9,12 +9,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from console.shared.change_facts import facts_of_preview, facts_of_record, facts_of_request
-from console.shared.retelling import retold
+from core.text.messages import translated
 from directory.shapes.wording.change_words import ChangeWords, say
 from directory.shapes.wording.value_words import Named, Phrase, plain
 
 register = template.Library()
-register.filter(retold)
+register.filter(translated)
 
 
 @register.simple_tag

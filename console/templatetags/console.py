@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 
 from console.menu import Entry, entries_for
 from console.shared.durations import distance_in_words, length_in_words
-from console.shared.field_messages import sentence
+from console.shared.field_messages import field_message
 from console.shared.names import common_name, parsed, place
-from console.shared.retelling import retold
 from console.shared.script_words import script_words
 from core.errors import FieldError, GatewayError, InvalidRequest
+from core.text.messages import translated
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
 from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.explained_values import explained
@@ -26,7 +26,7 @@ from keys.permissions.effective import held_by_person
 
 register = template.Library()
 register.filter(common_name)
-register.filter(sentence)
+register.filter("sentence", field_message)
 register.filter(place)
 register.filter("words", noun_label)
 register.filter(in_sentence)
@@ -181,19 +181,19 @@ def headline(problem: GatewayError) -> str:
 @register.filter
 def title_of(problem: GatewayError) -> str:
     """The title of a refusal in the reader's language."""
-    return retold(problem.title)
+    return translated(problem.title)
 
 
 @register.filter
 def detail(problem: GatewayError | FieldError) -> str:
     """What a refusal says, or what it says of a field, in the reader's language where that is known."""
-    return retold(problem.detail)
+    return translated(problem.detail)
 
 
 @register.simple_tag
 def errors_at(problem: GatewayError | None, *places: str) -> list[str]:
     """What a refusal says of a field: by its pointer (`#/name`, and whatever is below it) or its parameter's name."""
-    return [sentence(error.detail) for error in _errors(problem) if any(_is_at(error, place) for place in places)]
+    return [field_message(error.detail) for error in _errors(problem) if any(_is_at(error, place) for place in places)]
 
 
 @register.simple_tag

@@ -48,6 +48,13 @@ def clause(sentence: str) -> Message:
     return Message._of(f"{sentence[:1].lower()}{sentence[1:]}".rstrip("."), sentence, {})
 
 
+def listed(sentences: Iterable[str]) -> Message:
+    """Several sentences as one, with semicolons between them."""
+    values = {f"part{number}": sentence for number, sentence in enumerate(sentences, 1)}
+    template = "; ".join(f"{{{name}}}" for name in values)
+    return message(template, **values)
+
+
 def translated(text: str) -> str:
     """A sentence of the gateway's in the reader's language.
 

@@ -7,6 +7,8 @@ from uuid import uuid4
 
 from django.db import models
 
+from core.database.problem_field import ProblemField
+
 
 class Plan(models.Model):
     """What a run would have done to an organizational unit's accounts when it was asked for. Kept for an hour.
@@ -104,7 +106,7 @@ class AccountResult(models.Model):
     account = models.UUIDField()
     distinguished_name = models.TextField(null=True)
     status = models.CharField(max_length=16, choices=AccountStatus)
-    problem = models.JSONField(null=True)
+    problem = ProblemField(null=True)
 
     class Meta:
         default_permissions = ()

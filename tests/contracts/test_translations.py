@@ -12,9 +12,7 @@ from django.conf import settings
 from django.template.base import Lexer, TokenType
 from django.test import Client
 
-from console.shared.retold_refusals import TITLES
 from console.shared.script_words import SCRIPT_WORDS
-from core.errors import GatewayError
 from lab.commands import PROJECT
 from tests.support.cast import Console, make_person
 from tests.support.catalogue import CATALOGUE, Entry, entries, marked_texts, templates
@@ -152,16 +150,6 @@ def test_what_is_compiled_is_the_catalogue() -> None:
         else:
             expected |= {(name, number): text for number, text in enumerate(entry.german)}
     assert {name: text for name, text in compiled.items() if name} == expected, "run `make translations`"
-
-
-def test_the_titles_of_all_errors_can_be_told_again() -> None:
-    def kinds(error: type[GatewayError]) -> Iterator[type[GatewayError]]:
-        yield error
-        for kind in error.__subclasses__():
-            yield from kinds(kind)
-
-    ours = {kind.title for kind in kinds(GatewayError) if not kind.__module__.startswith("tests.")}
-    assert ours - set(TITLES) == set()
 
 
 def test_what_scripts_say_is_brought_by_the_page() -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from django.utils.translation.template import templatize
 
+from console.shared.registered_texts import registered_texts
 from lab.commands import PROJECT
 from tests.support.house import FOLDERS
 
@@ -16,7 +17,7 @@ CATALOGUE: Final = PROJECT / "locale" / "de" / "LC_MESSAGES" / "django.po"
 APPS: Final = (*FOLDERS, "directory_management_gateway")
 
 _PLACES: Final = {
-    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), (None, 0, None)),
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop", "message"), (None, 0, None)),
     **dict.fromkeys(("ngettext", "ngettext_lazy"), (None, 0, 1)),
     **dict.fromkeys(("pgettext", "pgettext_lazy"), (0, 1, None)),
     **dict.fromkeys(("npgettext", "npgettext_lazy"), (0, 1, 2)),
@@ -70,14 +71,31 @@ def templates() -> list[Path]:
 
 
 def marked_texts() -> set[Text]:
-    """What the sources mark for translation."""
-    found = {text for path in templates() for text in _marked_in_template(path.read_text("utf-8"))}
+    """What the sources mark for translation, and what is declared for it."""
+    found = {Text(text) for text in registered_texts()}
+    found |= {text for path in templates() for text in _marked_in_template(path.read_text("utf-8"))}
     for app in APPS:
         for path in (PROJECT / app).rglob("*.py"):
             source = path.read_text("utf-8")
-            if "gettext" in source:
+            if "gettext" in source or "message(" in source:
                 found |= set(_marked_in_python(ast.parse(source)))
     return found
+
+
+def message_templates() -> set[str]:
+    """The templates of all messages that the sources make."""
+    sources = (path.read_text("utf-8") for app in APPS for path in (PROJECT / app).rglob("*.py"))
+    calls = (node for source in sources if "message(" in source for node in ast.walk(ast.parse(source)))
+    return {
+        node.args[0].value
+        for node in calls
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "message"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    }
 
 
 def _marked_in_python(tree: ast.AST) -> Iterator[Text]:

@@ -1,0 +1,19 @@
+"""The texts that people read as they are declared: the catalogue has them beside what the sources mark."""
+
+from collections.abc import Iterator
+
+from approvals.security_attributes import REVIEWED
+from core.errors import every_error
+from core.operation import Effect, operations
+
+
+def registered_texts() -> Iterator[str]:
+    """Titles of errors, what changes do, and why an attribute is one of security, once every app is loaded."""
+    for error in every_error():
+        yield error.title
+    for operation in operations():
+        if operation.effect is not Effect.READ:
+            yield operation.summary
+    for review in REVIEWED.values():
+        if review.verdict in ("security", "unwritable"):
+            yield review.reason
