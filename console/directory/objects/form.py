@@ -20,6 +20,7 @@ _EXPIRES, _MUST_CHANGE, _NEVER_EXPIRES = (
     "account.mustChangePassword",
     "account.passwordNeverExpires",
 )
+_BOXES: Final = (_NEVER_EXPIRES, _MUST_CHANGE)
 _SCOPE, _TYPE = "group.scope", "group.type"
 _CHECKED: Final = "on"
 """What a browser sends for a box that is ticked; for another it sends nothing."""
@@ -125,32 +126,26 @@ class Draft:
         return json.dumps(dict(self.seen))
 
     @property
-    def expires_at(self) -> str:
-        return self.values.get(_EXPIRES, "")
+    def account(self) -> dict[str, str]:
+        """What stands in the options of an account."""
+        return self._options("account")
 
     @property
-    def must_change_password(self) -> bool:
-        return bool(self.values.get(_MUST_CHANGE))
+    def group(self) -> dict[str, str]:
+        """What stands in the options of a group, a new one's at first."""
+        return {"scope": "global", "type": "security"} | self._options("group")
 
-    @property
-    def password_never_expires(self) -> bool:
-        return bool(self.values.get(_NEVER_EXPIRES))
-
-    @property
-    def scope(self) -> str:
-        return self.values.get(_SCOPE, "") or "global"
-
-    @property
-    def type(self) -> str:
-        return self.values.get(_TYPE, "") or "security"
+    def _options(self, of: str) -> dict[str, str]:
+        return {
+            key.removeprefix(f"{of}."): text for key, text in self.values.items() if key.startswith(f"{of}.") and text
+        }
 
     def body(self) -> dict[str, Any]:
         """The body of an update, or of a creation but for what names the object; raises AttributesConflict."""
         body: dict[str, Any] = {**self._updates()}
         if account := dict(self._account()):
             body["account"] = account
-        options = {"scope": _SCOPE, "type": _TYPE}
-        if group := {name: self.values[key] for name, key in options.items() if self._has_new(key)}:
+        if group := {key.removeprefix("group."): self.values[key] for key in (_SCOPE, _TYPE) if self._has_new(key)}:
             body["group"] = group
         return body
 
@@ -180,9 +175,9 @@ class Draft:
             moment = self.values[_EXPIRES]
             with_seconds = f"{moment}:00" if moment.count(":") == 1 else moment
             yield "expiresAt", f"{with_seconds}Z" if moment else None
-        for key, name in ((_NEVER_EXPIRES, "passwordNeverExpires"), (_MUST_CHANGE, "mustChangePassword")):
+        for key in _BOXES:
             if self._has_new(key):
-                yield name, self.values[key] == _CHECKED
+                yield key.removeprefix("account."), self.values[key] == _CHECKED
 
 
 def _require_once(other: ExtraAttribute, written: list[str]) -> None:
@@ -198,7 +193,7 @@ def _lines(text: str) -> list[str]:
 
 def _text(form: QueryDict, key: str, seen: Mapping[str, str]) -> str:
     """What stands in a field; one that was not sent is as it was, but for a box, which is not ticked then."""
-    unsent = "" if key in (_MUST_CHANGE, _NEVER_EXPIRES) else seen.get(key, "")
+    unsent = "" if key in _BOXES else seen.get(key, "")
     return form.get(key, unsent).replace("\r\n", "\n")
 
 
@@ -222,8 +217,7 @@ def _values_of(record: Record) -> dict[str, str]:
     if kind in ACCOUNT_KINDS:
         moment = parse_datetime(account["expiresAt"]) if account["expiresAt"] else None
         values[_EXPIRES] = f"{moment:%Y-%m-%dT%H:%M:%S}".removesuffix(":00") if moment else ""
-        values[_NEVER_EXPIRES] = _CHECKED if account["passwordNeverExpires"] else ""
-        values[_MUST_CHANGE] = _CHECKED if account["mustChangePassword"] else ""
+        values |= {key: _CHECKED if account[key.removeprefix("account.")] else "" for key in _BOXES}
     if kind == Kind.GROUP:
         values[_SCOPE], values[_TYPE] = group["scope"], group["type"]
     return values

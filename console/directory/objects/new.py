@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase, QueryDict
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -41,25 +41,28 @@ _TITLES: Final[Mapping[Kind, str]] = {
 
 _LATIN: Final = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th"})
 _NOT_IN_ACCOUNT_NAMES: Final = re.compile(r"[^a-z0-9-]+")
+_OWN_FIELDS: Final = ("parent", "name", "objectClass", "enabled", "how", "sealed")
 _ONLY_SHOWN_LATER: Final = frozenset({"Names"})
 """Sections of a form that a new object has no use for: the directory and the machine itself fill them in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewObject:
-    """The form of a new object.
+    """The form of a new object: its draft, and its `own` fields, without those left empty.
 
-    `sealed` is a password that was given already, encrypted on its way through pages; with `generate` one is made and
-    told once instead.
+    `sealed` among them is a password that was given already, encrypted on its way through pages; with `generate` one is
+    made and told once instead.
     """
 
     draft: Draft
-    parent: str
-    name: str = ""
-    object_class: str = ""
-    enabled: bool = False
-    generate: bool = False
-    sealed: str = ""
+    own: Mapping[str, str]
+
+    @classmethod
+    def typed(cls, kind: Kind, form: QueryDict) -> "NewObject":
+        own = {name: text for name in _OWN_FIELDS if (text := form.get(name))}
+        if password := form.get("password"):
+            own["sealed"] = encrypt(json.dumps({"password": password}))
+        return cls(Draft.typed(kind, form), own)
 
     @property
     def kind(self) -> Kind:
@@ -69,19 +72,17 @@ class NewObject:
     def sections(self) -> list[tuple[str, list[Filled]]]:
         return [(title, fields) for title, fields in self.draft.sections if title not in _ONLY_SHOWN_LATER]
 
-    @classmethod
-    def typed(cls, page: PageContext, kind: Kind) -> "NewObject":
-        form = page.form
-        password = form.get("password", "")
-        return cls(
-            draft=Draft.typed(kind, page.request.POST),
-            parent=form.get("parent", "").strip(),
-            name=form.get("name", ""),
-            object_class=form.get("objectClass", "").strip(),
-            enabled="enabled" in form,
-            generate=form.get("how") == "generate",
-            sealed=encrypt(json.dumps({"password": password})) if password else form.get("sealed", ""),
-        )
+    @property
+    def parent(self) -> str:
+        return self.own.get("parent", "").strip()
+
+    @property
+    def name(self) -> str:
+        return self.own.get("name", "")
+
+    @property
+    def generate(self) -> bool:
+        return self.own.get("how") == "generate"
 
     @property
     def account_name(self) -> str:
@@ -92,25 +93,22 @@ class NewObject:
         return self.draft.values.get("attributes.userPrincipalName", "")
 
     def as_fields(self) -> list[tuple[str, str]]:
-        enabled = [("enabled", "on")] if self.enabled else []
-        how = [("how", "generate")] if self.generate else []
-        own = {"parent": self.parent, "name": self.name, "objectClass": self.object_class, "sealed": self.sealed}
-        return [*own.items(), *enabled, *how, *self.draft.as_fields()]
+        return [*self.own.items(), *self.draft.as_fields()]
 
     def body(self) -> dict[str, Any]:
         """The body of the creation; raises AttributesConflict."""
         body = {"name": self.name, "parent": self.parent, **self.draft.body()}
         if self.kind in (Kind.USER, Kind.COMPUTER):
-            body |= {"enabled": self.enabled, "password": self._password()}
+            body |= {"enabled": "enabled" in self.own, "password": self._password()}
         elif self.kind is Kind.GROUP:
             body |= body.pop("group", {})
         elif self.kind is Kind.OBJECT:
-            body["objectClass"] = self.object_class
+            body["objectClass"] = self.own.get("objectClass", "").strip()
         return body
 
     def _password(self) -> str | None:
         if not self.generate:
-            return _opened(self.sealed)
+            return _opened(self.own.get("sealed", ""))
         display_name = self.draft.values.get("attributes.displayName")
         return generate_password(None, account_name=self.account_name, display_name=display_name)
 
@@ -125,7 +123,7 @@ class NewObject:
             _fill(values, "sAMAccountName", account_name_for(first, last) or account_name_for("", name))
             account_name = values["attributes.sAMAccountName"]
             _fill(values, "userPrincipalName", f"{account_name}@{domain}" if account_name and domain else "")
-        return replace(self, name=name, draft=replace(self.draft, values=values))
+        return NewObject(replace(self.draft, values=values), {**self.own, "name": name})
 
 
 def _fill(values: dict[str, str], attribute: str, proposed: str) -> None:
@@ -171,9 +169,9 @@ def new(page: PageContext) -> HttpResponseBase:
     require(page, permission_for("create", kind))
     if page.request.method == "GET":
         draft = Draft(kind=kind, values={"account.mustChangePassword": "on"} if kind is Kind.USER else {})
-        parent = name_of(page, page.query.get("parent", ""))
-        return _form(page, NewObject(draft=draft, parent=parent, generate=kind is Kind.USER))
-    typed = NewObject.typed(page, kind)
+        own = {"parent": name_of(page, page.query.get("parent", "")), "how": "generate" if kind is Kind.USER else ""}
+        return _form(page, NewObject(draft, own))
+    typed = NewObject.typed(kind, page.request.POST)
     if page.form.get("step") in ("form", "more"):
         return _form(page, typed)
     return _ask(page, typed.with_names(domain_of(name_of(page, typed.parent))))
@@ -244,8 +242,7 @@ def domain_of(distinguished_name: str) -> str:
 @console_page()
 def proposed_names(page: PageContext) -> HttpResponseBase:
     """The names that a person would get, while the form is being filled in."""
-    given = page.request.GET
-    planned = NewObject(draft=Draft.typed(Kind.USER, given), parent=given.get("parent", ""), name=given.get("name", ""))
+    planned = NewObject.typed(Kind.USER, page.request.GET)
     return page.render(
         "directory/objects/_names.html", {"new": planned.with_names(domain_of(name_of(page, planned.parent)))}
     )
