@@ -97,14 +97,8 @@ class ReadStatistics(Query):
 
 
 _COLUMNS = {
-    "owner": "owner",
-    "key_name": "key_name",
-    "operation": "operation",
+    **{name: name for name in ("owner", "key_name", "operation", "outcome", "request_id", "call_id", "run_id")},
     "target": "target_id",
-    "outcome": "outcome",
-    "request_id": "request_id",
-    "call_id": "call_id",
-    "run_id": "run_id",
 }
 """The filters that compare a column with their value."""
 

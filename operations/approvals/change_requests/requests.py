@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from approvals import secrets, statistics
 from approvals.models import ChangeRequest, Status
@@ -16,10 +17,12 @@ from approvals.review.conflict_of_interest import conflict_reason, find_deciders
 from approvals.review.scope_filter import HIDDEN, hides_something, require_fully_visible, within_reach
 from approvals.shapes import (
     ChangeRequestJson,
+    EndedJson,
     GivenSecret,
     ProposedChangeJson,
     ReviewJson,
     StatisticsJson,
+    WaitingJson,
     change_request_as_json,
     line_as_json,
 )
@@ -148,24 +151,10 @@ def read_statistics(call: Call) -> StatisticsJson:
     waiting = statistics.find_waiting(seen)
     ended = statistics.count_ended(seen, since)
     return {
-        "waiting": {
-            "ordinary": waiting.by_risk[Risk.ORDINARY],
-            "destructive": waiting.by_risk[Risk.DESTRUCTIVE],
-            "security": waiting.by_risk[Risk.SECURITY],
-        },
+        "waiting": cast(WaitingJson, {risk.value: count for risk, count in waiting.by_risk.items()}),
         "oldestWaitingSeconds": _seconds(waiting.oldest_age),
         "since": render_timestamp(since),
-        "ended": {
-            "approved": ended[Status.APPROVED],
-            "applying": ended[Status.APPLYING],
-            "applied": ended[Status.APPLIED],
-            "partlyFailed": ended[Status.PARTLY_FAILED],
-            "failed": ended[Status.FAILED],
-            "unknown": ended[Status.UNKNOWN],
-            "stale": ended[Status.STALE],
-            "rejected": ended[Status.REJECTED],
-            "expired": ended[Status.EXPIRED],
-        },
+        "ended": cast(EndedJson, {to_camel(status.name.lower()): count for status, count in ended.items()}),
         "medianSecondsToDecide": _seconds(statistics.median_time_to_decide(seen, since)),
     }
 
