@@ -1,7 +1,6 @@
 """Runs over the accounts of an organizational unit: planned, started, followed to their end, and tried again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -44,29 +43,10 @@ def runs(page: PageContext) -> HttpResponseBase:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+def _choice(given: Mapping[str, str]) -> dict[str, str]:
     """What a run shall be over, as the form says it; `unit` is an id or a distinguished name."""
-
-    unit: str
-    action: str
-    kinds: str
-    scope: str
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> "_Choice":
-        return cls(
-            given.get("unit", "").strip(), given.get("action", ""), given.get("kinds", ""), given.get("scope", "")
-        )
-
-    @property
-    def is_complete(self) -> bool:
-        return bool(self.unit and self.action)
-
-    @property
-    def query(self) -> str:
-        given = {"unit": self.unit, "action": self.action, "kinds": self.kinds, "scope": self.scope}
-        return urlencode({name: value for name, value in given.items() if value})
+    found = {name: given.get(name, "").strip() for name in ("unit", "action", "kinds", "scope")}
+    return {name: text for name, text in found.items() if text}
 
 
 @console_page(get="organization-units.plan-accounts", post="organization-units.disable-accounts")
@@ -74,8 +54,8 @@ def new_run(page: PageContext) -> HttpResponseBase:
     """Choose, look at the plan, and start exactly that. Planning a large unit takes a while, so it follows the page."""
     _require_planner(page)
     if page.request.method != "POST":
-        planned = _plan(page, _Choice.of(page.query)) if "now" in page.query else {}
-        return _new_page(page, _Choice.of(page.query), **planned)
+        planned = _plan(page, _choice(page.query)) if "now" in page.query else {}
+        return _new_page(page, _choice(page.query), **planned)
     form = page.form
     if form.get("action") not in ACTIONS:
         raise NotFound
@@ -88,16 +68,18 @@ def new_run(page: PageContext) -> HttpResponseBase:
             respond_async=True,
         )
     except GatewayError as refusal:
-        return _new_page(page, _Choice.of(form), **{**_plan(page, _Choice.of(form)), "problem": refusal})
+        return _new_page(page, _choice(form), **{**_plan(page, _choice(form)), "problem": refusal})
     return _follow(page, answer.body)
 
 
-def _new_page(page: PageContext, choice: _Choice, **context: Any) -> HttpResponseBase:
+def _new_page(page: PageContext, choice: dict[str, str], **context: Any) -> HttpResponseBase:
     return page.render(
         "runs/run_new.html",
         {
             "choice": choice,
-            "unit_name": _unit_name(page, choice.unit),
+            "is_complete": {"unit", "action"} <= choice.keys(),
+            "query": urlencode(choice),
+            "unit_name": _unit_name(page, choice.get("unit", "")),
             "actions": ACTIONS,
             "kinds": KINDS,
             "scopes": SCOPES,
@@ -111,7 +93,7 @@ def _new_page(page: PageContext, choice: _Choice, **context: Any) -> HttpRespons
 def plan(page: PageContext) -> HttpResponseBase:
     """The plan alone, with a refusal in its place."""
     _require_planner(page)
-    choice = _Choice.of(page.query)
+    choice = _choice(page.query)
     return page.render("runs/_run_plan.html", {"choice": choice, **_plan(page, choice)}, status=200)
 
 
@@ -120,17 +102,13 @@ def _require_planner(page: PageContext) -> None:
         raise Forbidden
 
 
-def _plan(page: PageContext, choice: _Choice) -> dict[str, Any]:
+def _plan(page: PageContext, choice: dict[str, str]) -> dict[str, Any]:
     """What `runs/_run_plan.html` shows: the plan and its counts, or the refusal."""
     try:
         made = page.perform(
             "organization-units.plan-accounts",
-            id=_unit_id(page, choice.unit),
-            query={
-                name: value
-                for name, value in (("action", choice.action), ("kinds", choice.kinds), ("scope", choice.scope))
-                if value
-            },
+            id=_unit_id(page, choice.get("unit", "")),
+            query={name: text for name, text in choice.items() if name != "unit"},
         )
     except GatewayError as refusal:
         return {"problem": refusal}
