@@ -54,11 +54,7 @@ def members(page: PageContext, object_id: UUID) -> HttpResponseBase:
 def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
     """A page of a group's members, each with whether the group is its primary one."""
     found = _listed(page, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
-    relative_id = _relative_id(record)
-    rows = [
-        (item, relative_id is not None and relative_id in item["attributes"]["primaryGroupID"])
-        for item in found["items"]
-    ]
+    rows = [(item, _is_primary(record, item)) for item in found["items"]]
     return {"found": found, "rows": rows}
 
 
@@ -66,8 +62,7 @@ def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
 def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find(page, object_id)
     found = _listed(page, operation_on(record, "list-groups"), object_id, attributes="objectSid,description")
-    primary = next(iter(record["attributes"]["primaryGroupID"]), None)
-    rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
+    rows = [(item, _is_primary(item, record)) for item in found["items"]]
     return page.render(
         "directory/objects/groups.html",
         {
@@ -90,8 +85,7 @@ def direct_groups(page: PageContext, record: Record) -> list[Record]:
         return []
     query = {"sort": "name", "pageSize": _MOST_COMPARED, "attributes": "objectSid,description", "nested": "false"}
     found: list[Record] = page.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
-    primary = next(iter(record["attributes"]["primaryGroupID"]), None)
-    return [group for group in found if primary is None or _relative_id(group) != primary]
+    return [group for group in found if not _is_primary(group, record)]
 
 
 def _listed(page: PageContext, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
@@ -106,10 +100,10 @@ def _is_nested(page: PageContext) -> bool:
     return page.query.get("nested") == "true"
 
 
-def _relative_id(record: Record) -> str | None:
-    """The last number of a group's SID, by which its members name it as their primary group."""
-    sids = record["attributes"]["objectSid"]
-    return str(sids[0]).rpartition("-")[2] if sids else None
+def _is_primary(group: Record, member: Record) -> bool:
+    """Whether it is the member's primary group, which the member names by the last number of the group's SID."""
+    sids, numbers = group["attributes"]["objectSid"], member["attributes"]["primaryGroupID"]
+    return bool(sids and numbers) and str(sids[0]).rpartition("-")[2] == numbers[0]
 
 
 @console_page("POST")

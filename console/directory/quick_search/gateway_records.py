@@ -110,45 +110,41 @@ def _request(page: PageContext, typed: Typed) -> Iterator[Hit]:
     """The request with the id."""
     assert typed.guid is not None
     with suppress(NotFound, Forbidden):
-        yield _request_as_hit(page.perform("change-requests.read", id=typed.guid))
+        request = page.perform("change-requests.read", id=typed.guid)
+        yield _as_hit(request, "change", request["status"])
 
 
 def _requests(page: PageContext, text: str, objects: Found) -> Iterator[Hit]:
     """What waits to change one of the first objects found, and what somebody of this user name has asked for."""
     yield from _waiting_for(page, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
     if " " not in text:
-        query = {"owner": text, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_hit, page.perform("change-requests.search", query=query)["items"])
+        yield from _pending(page, owner=text)
 
 
 def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Hit]:
     for target in targets:
-        query = {"target": target, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_hit, page.perform("change-requests.search", query=query)["items"])
+        yield from _pending(page, target=target)
 
 
-def _request_as_hit(request: Mapping[str, Any]) -> Hit:
-    name = common_name((request["target"] or {}).get("distinguishedName")) or request["operation"]
-    return Hit(
-        name,
-        reverse("console:change", args=[request["id"]]),
-        f"{request['operation']}, {noun_label(request['status'])}",
-    )
+def _pending(page: PageContext, **wanted: str) -> Iterator[Hit]:
+    query = {**wanted, "status": "pending", "pageSize": _MOST}
+    for request in page.perform("change-requests.search", query=query)["items"]:
+        yield _as_hit(request, "change", request["status"])
 
 
 def _record(page: PageContext, typed: Typed) -> Iterator[Hit]:
-    if not page.may("operations.read"):
-        return
-    try:
-        record = page.perform("operations.read", id=typed.guid)
-    except (NotFound, Forbidden):
-        return
-    name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
-    yield Hit(
-        name,
-        reverse("console:log-record", args=[record["id"]]),
-        f"{record['operation']}, {noun_label(record['outcome'])}",
-    )
+    """The record of the log with the id."""
+    if page.may("operations.read"):
+        with suppress(NotFound, Forbidden):
+            record = page.perform("operations.read", id=typed.guid)
+            yield _as_hit(record, "log-record", record["outcome"])
+
+
+def _as_hit(found: Mapping[str, Any], view: str, state: str) -> Hit:
+    """A change request or a record of the log, by the object it is about."""
+    name = common_name((found["target"] or {}).get("distinguishedName")) or found["operation"]
+    address = reverse(f"console:{view}", args=[found["id"]])
+    return Hit(name, address, f"{found['operation']}, {noun_label(state)}")
 
 
 def _log(page: PageContext, text: str) -> Iterator[Hit]:
