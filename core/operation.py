@@ -6,6 +6,7 @@ The surfaces (HTTP, batch, agent tools) and the pipeline are driven by these rec
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from types import EllipsisType
 from typing import Any, TypeVar
 
@@ -174,6 +175,12 @@ def operation(
         return function
 
     return declare
+
+
+rest_operation = partial(operation, surfaces=frozenset({Surface.REST}))
+"""The same of one that people and their tools have on `/rest`, and integrations do not."""
+administration = partial(rest_operation, effect=Effect.ADMINISTER)
+"""The same of one that changes the gateway's own tables."""
 
 
 def find_operation(name: str) -> Operation:

@@ -128,28 +128,15 @@ def make_first_administrator(call: Call, *, username: str, password: str, displa
     return person
 
 
-class _Announcement:
-    """Says the code in the log, once in each process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_made = False
-
-    def make(self) -> None:
-        with self._lock:
-            if not self._is_made and is_open():
-                _logger.warning(
-                    "Nobody administers this gateway yet: open /console/setup and type the code", code=code()
-                )
-                self._is_made = True
-
-
-_announcement = _Announcement()
+_announcing, _is_announced = threading.Lock(), threading.Event()
 
 
 def announce() -> None:
     """Say in the server's log how the first administrator is made, if there is none; once in each process."""
-    _announcement.make()
+    with _announcing:
+        if not _is_announced.is_set() and is_open():
+            _logger.warning("Nobody administers this gateway yet: open /console/setup and type the code", code=code())
+            _is_announced.set()
 
 
 def announce_soon() -> None:

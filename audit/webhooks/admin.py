@@ -13,7 +13,6 @@ from audit.model_changes.recorded_admin import RecordedAdmin
 from audit.webhooks.delivery import send_again
 from audit.webhooks.models import (
     DeliveryState,
-    EndpointFormat,
     EventGroup,
     WebhookDelivery,
     WebhookEndpoint,
@@ -25,18 +24,9 @@ from core import shown_once
 class EndpointForm(forms.ModelForm):
     events = forms.MultipleChoiceField(choices=EventGroup.choices, widget=forms.CheckboxSelectMultiple)
 
-    format = forms.ChoiceField(
-        choices=EndpointFormat.choices,
-        required=False,
-        help_text="A message for people tells of change requests only, without any values.",
-    )
-
     class Meta:
         model = WebhookEndpoint
         fields = ("name", "url", "format", "events", "enabled")
-
-    def clean_format(self) -> str:
-        return self.cleaned_data["format"] or EndpointFormat.STANDARD
 
 
 @admin.register(WebhookEndpoint)

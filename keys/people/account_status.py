@@ -27,8 +27,8 @@ from django.utils import timezone
 from active_directory import Client, Entry, UserAccountControl, filetime_to_datetime
 from audit import log, security
 from audit.model_changes.recording import keeps_own_records
+from audit.model_changes.unattended import call_of_gateway
 from audit.redact import ChangeJson
-from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.errors import Conflict, GatewayError
 from core.text.messages import message
 from directory import errors as directory_errors
@@ -48,9 +48,6 @@ _SILENT_SECONDS = 15.0
 """For how long requests do not ask a directory again that has just not answered: each would wait for it."""
 _PATIENCE_SECONDS = 1.0
 """How long a request waits for another one's look at the same directory."""
-
-_GATEWAY = PersonRef(id=0, username="(gateway)", display_name="The gateway itself")
-"""Who acts when nobody does. No account can have such a name."""
 
 _logger = structlog.get_logger(__name__)
 
@@ -286,13 +283,7 @@ def _compare_password(person: Person, account: Entry, *, fresh: datetime | None 
 
 def _record(person: Person, operation: str, reason: str, *changes: ChangeJson) -> None:
     """The record of what the gateway does by itself; it joins the caller's transaction."""
-    call = Call(
-        surface=Surface.WORKER,
-        person=_GATEWAY,
-        credential=CredentialRef(kind=CredentialKind.GATEWAY, id="gateway"),
-        permissions=frozenset(),
-        reason=f"{person.username}: {reason}",
-    )
+    call = call_of_gateway(f"{person.username}: {reason}")
     target = log.TargetRef(id=person.public_id, kind="people", distinguished_name=person.username)
     log.record_administration(call, operation=operation, target=target, changes=changes)
 

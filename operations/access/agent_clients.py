@@ -5,10 +5,10 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict
-from core.operation import Effect, operation
+from core.operation import administration, rest_operation
 from core.paging import Page, page_of
 from core.text.messages import message
 from keys.agents import grants
@@ -17,16 +17,13 @@ from keys.agents.shapes import AgentClientRecord, CreateAgentClient, SearchAgent
 from keys.models import Person
 from keys.models.agents import AgentClient, AgentGrant, Ended
 
-_REST = frozenset({Surface.REST})
 
-
-@operation(
+@rest_operation(
     "agent-clients.search",
     "GET agent-clients",
     permission="keys.view_agentclient",
     query=SearchAgentClients,
     output=Page[AgentClientRecord],
-    surfaces=_REST,
 )
 def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[AgentClientRecord]:
     """List the programs that people can connect as agents, newest first."""
@@ -38,27 +35,21 @@ def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[Agent
     return page_of(call, found, query=query, order=("-created", "-id"), render=_as_json)
 
 
-@operation(
-    "agent-clients.read",
-    "GET agent-clients/{id}",
-    permission="keys.view_agentclient",
-    output=AgentClientRecord,
-    surfaces=_REST,
+@rest_operation(
+    "agent-clients.read", "GET agent-clients/{id}", permission="keys.view_agentclient", output=AgentClientRecord
 )
-def read_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:  # noqa: ARG001 - every operation takes its call
+def read_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     """Read one program that people can connect as an agent."""
     return _as_json(_find(id))
 
 
-@operation(
+@administration(
     "agent-clients.create",
     "POST agent-clients",
     permission="keys.add_agentclient",
     creates=True,
-    effect=Effect.ADMINISTER,
     body=CreateAgentClient,
     output=AgentClientRecord,
-    surfaces=_REST,
 )
 def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRecord:
     """Make a client for an agent, as closed registration asks for. It has an id and no secret."""
@@ -68,13 +59,11 @@ def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRe
     return _as_json(_find(made.pk))
 
 
-@operation(
+@administration(
     "agent-clients.disable",
     "POST agent-clients/{id}/disable",
     permission="keys.change_agentclient",
-    effect=Effect.ADMINISTER,
     output=AgentClientRecord,
-    surfaces=_REST,
 )
 def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
     """Refuse a client everything from now on, and end what anybody lets it do."""
@@ -86,29 +75,21 @@ def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
     return _as_json(_find(id))
 
 
-@operation(
+@administration(
     "agent-clients.enable",
     "POST agent-clients/{id}/enable",
     permission="keys.change_agentclient",
-    effect=Effect.ADMINISTER,
     output=AgentClientRecord,
-    surfaces=_REST,
 )
-def enable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:  # noqa: ARG001 - every operation takes its call
+def enable_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     """Let people connect a disabled client again. What they had let it do stays ended."""
     _find(id)
     AgentClient.objects.filter(pk=id).update(disabled_at=None)
     return _as_json(_find(id))
 
 
-@operation(
-    "agent-clients.delete",
-    "DELETE agent-clients/{id}",
-    permission="keys.delete_agentclient",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
-def delete_agent_client(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+@administration("agent-clients.delete", "DELETE agent-clients/{id}", permission="keys.delete_agentclient")
+def delete_agent_client(_: Call, *, id: UUID) -> None:
     """Delete a client that nobody lets do anything now."""
     client = _find(id)
     if client.agents:

@@ -5,43 +5,31 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict
-from core.operation import SIGNED_IN, Effect, operation
+from core.operation import SIGNED_IN, administration, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.text.messages import message
 from keys.agents import grants
 from keys.agents.shapes import AgentRecord, SearchAgents, UpdateAgent, agent_as_json
 from keys.models.agents import AgentGrant, Ended
 
-_REST = frozenset({Surface.REST})
-
 
 class SearchOwnAgents(PageQuery):
     """No filters: nobody has many."""
 
 
-@operation(
-    "agents.search",
-    "GET agents",
-    permission="keys.view_agentgrant",
-    query=SearchAgents,
-    output=Page[AgentRecord],
-    surfaces=_REST,
+@rest_operation(
+    "agents.search", "GET agents", permission="keys.view_agentgrant", query=SearchAgents, output=Page[AgentRecord]
 )
 def search_agents(call: Call, *, query: SearchAgents) -> Page[AgentRecord]:
     """List what people let agents do, newest first."""
     return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=agent_as_json)
 
 
-@operation(
-    "agents.list-own",
-    "GET agents/own",
-    permission=SIGNED_IN,
-    query=SearchOwnAgents,
-    output=Page[AgentRecord],
-    surfaces=_REST,
+@rest_operation(
+    "agents.list-own", "GET agents/own", permission=SIGNED_IN, query=SearchOwnAgents, output=Page[AgentRecord]
 )
 def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
     """List the agents that act for you, newest first."""
@@ -49,22 +37,16 @@ def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
     return page_of(call, own, query=query, order=("-created_at", "-id"), render=agent_as_json)
 
 
-@operation("agents.read", "GET agents/{id}", permission="keys.view_agentgrant", output=AgentRecord, surfaces=_REST)
-def read_agent(call: Call, *, id: UUID) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("agents.read", "GET agents/{id}", permission="keys.view_agentgrant", output=AgentRecord)
+def read_agent(_: Call, *, id: UUID) -> AgentRecord:
     """Read what one person lets one agent do."""
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@operation(
-    "agents.update",
-    "PATCH agents/{id}",
-    permission="keys.change_agentgrant",
-    effect=Effect.ADMINISTER,
-    body=UpdateAgent,
-    output=AgentRecord,
-    surfaces=_REST,
+@administration(
+    "agents.update", "PATCH agents/{id}", permission="keys.change_agentgrant", body=UpdateAgent, output=AgentRecord
 )
-def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
+def update_agent(_: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:
     """Change the supervision level of one agent. It holds from its next request on."""
     grant = own_rows.find(_grants(), pk=id)
     if grant.state != "active":
@@ -73,14 +55,7 @@ def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # 
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@operation(
-    "agents.revoke",
-    "POST agents/{id}/revoke",
-    permission="keys.change_agentgrant",
-    effect=Effect.ADMINISTER,
-    output=AgentRecord,
-    surfaces=_REST,
-)
+@administration("agents.revoke", "POST agents/{id}/revoke", permission="keys.change_agentgrant", output=AgentRecord)
 def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what somebody lets an agent do, for good. Every request with its tokens is refused from now on."""
     own_rows.find(_grants(), pk=id)
@@ -88,14 +63,7 @@ def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@operation(
-    "agents.revoke-own",
-    "POST agents/own/{id}/revoke",
-    permission=SIGNED_IN,
-    effect=Effect.ADMINISTER,
-    output=AgentRecord,
-    surfaces=_REST,
-)
+@administration("agents.revoke-own", "POST agents/own/{id}/revoke", permission=SIGNED_IN, output=AgentRecord)
 def revoke_own_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what you let an agent do, for good. Every request with its tokens is refused from now on."""
     own = _grants().filter(person_id=call.person.id)

@@ -12,10 +12,10 @@ from typing_extensions import TypedDict
 from audit import statistics
 from audit.models import OperationRecord
 from audit.overview_shapes import DayJson
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict, Forbidden, NotFound, invalid_member
-from core.operation import Effect, operation
+from core.operation import administration, rest_operation
 from core.paging import Page, page_of
 from core.shapes import WHOLE_NUMBER, Id, Moment, Query, render_timestamp
 from core.text.messages import message
@@ -39,37 +39,28 @@ from keys.models import ApiKey, Link, Person, Role
 from operations.access.effective_permissions import KeyPermissionsRecord, permissions_of_key
 from operations.access.granting import acts_as_superuser
 
-_REST = frozenset({Surface.REST})
 
-
-@operation(
-    "api-keys.search",
-    "GET api-keys",
-    permission="keys.view_apikey",
-    query=SearchApiKeys,
-    output=Page[ApiKeyRecord],
-    surfaces=_REST,
+@rest_operation(
+    "api-keys.search", "GET api-keys", permission="keys.view_apikey", query=SearchApiKeys, output=Page[ApiKeyRecord]
 )
 def search_api_keys(call: Call, *, query: SearchApiKeys) -> Page[ApiKeyRecord]:
     """List the API keys, newest first."""
     return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=api_key_as_json)
 
 
-@operation("api-keys.read", "GET api-keys/{id}", permission="keys.view_apikey", output=ApiKeyRecord, surfaces=_REST)
-def read_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("api-keys.read", "GET api-keys/{id}", permission="keys.view_apikey", output=ApiKeyRecord)
+def read_api_key(_: Call, *, id: UUID) -> ApiKeyRecord:
     """Read one API key. Its value is not kept and cannot be shown again."""
     return api_key_as_json(find_key(id))
 
 
-@operation(
+@administration(
     "api-keys.create",
     "POST api-keys",
     permission="keys.add_apikey",
     creates=True,
-    effect=Effect.ADMINISTER,
     body=CreateApiKey,
     output=CreatedApiKeyRecord,
-    surfaces=_REST,
 )
 def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
     """Create an API key; the answer holds its value, shown this once."""
@@ -83,14 +74,8 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
     return {**api_key_as_json(find_key(key.id)), "value": value}
 
 
-@operation(
-    "api-keys.update",
-    "PATCH api-keys/{id}",
-    permission="keys.change_apikey",
-    effect=Effect.ADMINISTER,
-    body=UpdateApiKey,
-    output=ApiKeyRecord,
-    surfaces=_REST,
+@administration(
+    "api-keys.update", "PATCH api-keys/{id}", permission="keys.change_apikey", body=UpdateApiKey, output=ApiKeyRecord
 )
 def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     """Change an API key of your own; a superuser changes any. It holds from the next request on."""
@@ -103,14 +88,8 @@ def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     return api_key_as_json(find_key(id))
 
 
-@operation(
-    "api-keys.delete",
-    "DELETE api-keys/{id}",
-    permission="keys.delete_apikey",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
-def delete_api_key(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+@administration("api-keys.delete", "DELETE api-keys/{id}", permission="keys.delete_apikey")
+def delete_api_key(_: Call, *, id: UUID) -> None:
     """Delete an API key that is revoked, expired or linked to no directory."""
     key = find_key(id)
     if lifecycle.is_in_use(key):
@@ -118,28 +97,19 @@ def delete_api_key(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every ope
     key.delete()
 
 
-@operation(
-    "api-keys.revoke",
-    "POST api-keys/{id}/revoke",
-    permission="keys.change_apikey",
-    effect=Effect.ADMINISTER,
-    output=ApiKeyRecord,
-    surfaces=_REST,
-)
+@administration("api-keys.revoke", "POST api-keys/{id}/revoke", permission="keys.change_apikey", output=ApiKeyRecord)
 def revoke_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:
     """Revoke an API key for good, whoever owns it. Every request with it is refused from now on."""
     lifecycle.revoke(find_key(id), revoked_by_id=call.person.id or None)
     return api_key_as_json(find_key(id))
 
 
-@operation(
+@administration(
     "api-keys.rotate",
     "POST api-keys/{id}/rotate",
     permission="keys.change_apikey",
-    effect=Effect.ADMINISTER,
     body=RotateApiKey,
     output=RotatedRecord,
-    surfaces=_REST,
 )
 def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord:
     """Give an API key of your own a new value, shown this once; a superuser rotates any."""
@@ -148,15 +118,13 @@ def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord
     return {"value": value, "previousValidUntil": render_timestamp(key.previous_valid_until)}
 
 
-@operation(
+@administration(
     "api-keys.create-link",
     "POST api-keys/{id}/links",
     permission="keys.change_apikey",
     creates=True,
-    effect=Effect.ADMINISTER,
     body=CreateLink,
     output=LinkRecord,
-    surfaces=_REST,
 )
 def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     """Link an API key to a directory; the answer holds the Client ID for X-Client-Id."""
@@ -167,14 +135,8 @@ def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     return link_as_json(lifecycle.link(key, connection))
 
 
-@operation(
-    "api-keys.delete-link",
-    "DELETE api-keys/{id}/links/{clientId}",
-    permission="keys.change_apikey",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
-def delete_link(call: Call, *, id: UUID, client_id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+@administration("api-keys.delete-link", "DELETE api-keys/{id}/links/{clientId}", permission="keys.change_apikey")
+def delete_link(_: Call, *, id: UUID, client_id: UUID) -> None:
     """Remove the link of an API key to a directory."""
     if not Link.objects.filter(api_key_id=id, client_id=client_id).delete()[0]:
         raise NotFound
@@ -239,14 +201,13 @@ def _assign(key: ApiKey, given: dict[str, Any]) -> None:
     own_rows.assign(key, given)
 
 
-@operation(
+@rest_operation(
     "api-keys.read-effective-permissions",
     "GET api-keys/{id}/permissions",
     permission="keys.view_apikey",
     output=KeyPermissionsRecord,
-    surfaces=_REST,
 )
-def read_key_permissions(call: Call, *, id: UUID) -> KeyPermissionsRecord:  # noqa: ARG001 - every operation takes its call
+def read_key_permissions(_: Call, *, id: UUID) -> KeyPermissionsRecord:
     """Read what an API key may do now: what its role gives and its owner holds, and what one of them lacks.
 
     Expiry, revocation, addresses and links are the key's own record.
@@ -266,15 +227,14 @@ class KeyUsageRecord(TypedDict):
     days: list[DayJson]
 
 
-@operation(
+@rest_operation(
     "api-keys.read-usage",
     "GET api-keys/{id}/usage",
     permission="keys.view_apikey",
     query=ReadUsage,
     output=KeyUsageRecord,
-    surfaces=_REST,
 )
-def read_key_usage(call: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:  # noqa: ARG001 - every operation takes its call
+def read_key_usage(_: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
     records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
     return {"days": statistics.count_by_day(records, query.days)}
@@ -304,14 +264,8 @@ class KeysToLookAtRecord(TypedDict):
     unused: DueKeysRecord
 
 
-@operation(
-    "api-keys.list-due",
-    "GET api-keys/due",
-    permission="keys.view_apikey",
-    output=KeysToLookAtRecord,
-    surfaces=_REST,
-)
-def list_due_keys(call: Call) -> KeysToLookAtRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("api-keys.list-due", "GET api-keys/due", permission="keys.view_apikey", output=KeysToLookAtRecord)
+def list_due_keys(_: Call) -> KeysToLookAtRecord:
     """List the valid API keys that expire within 30 days, and those that have not been used for 90."""
     return {"expiring": _due_record(find_expiring()), "unused": _due_record(find_unused())}
 

@@ -1,16 +1,15 @@
 """What keys and people may do now, and where it comes from or what keeps them from more."""
 
-from collections.abc import Iterable
 from typing import Literal
 
-from django.contrib.auth.models import Permission
 from typing_extensions import TypedDict
 
 from keys.models import ApiKey, Person
-from keys.permission_catalogue import APPS, GRANTABLE
+from keys.permission_catalogue import GRANTABLE
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import ScopeNow, look_up
 from keys.permissions.scoping import held_within, kept_of_person, scopes_of
+from operations.access.granting import names_of
 
 
 class KeyPermission(TypedDict):
@@ -47,7 +46,7 @@ def permissions_of_key(key: ApiKey) -> KeyPermissionsRecord:
     """What an API key may do now: what its role gives and its owner holds, and what one of them lacks."""
     owner = key.owner
     held = permissions_of_person(owner.pk, is_active=owner.is_active, is_superuser=owner.is_superuser) & GRANTABLE
-    given = _names(key.role.permissions.select_related("content_type")) & GRANTABLE
+    given = GRANTABLE.intersection(names_of(key.role.permissions.select_related("content_type")))
     return {
         "permissions": [
             {"name": name, "missing": "role" if name not in given else "owner" if name not in held else None}
@@ -62,9 +61,9 @@ def permissions_of(person: Person) -> PersonPermissionsRecord:
     """What a person may do now, and which of it they were given themselves or by groups."""
     given = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
     held = held_within(given, scopes_of(*kept_of_person(person))).permissions
-    direct = _names(person.user_permissions.all())
+    direct = names_of(person.user_permissions.select_related("content_type"))
     by_group = {
-        group.name: _names(group.permissions.filter(content_type__app_label__in=APPS).select_related("content_type"))
+        group.name: names_of(group.permissions.select_related("content_type"))
         for group in person.groups.order_by("name")
     }
     return {
@@ -77,7 +76,3 @@ def permissions_of(person: Person) -> PersonPermissionsRecord:
             for name in sorted(held)
         ]
     }
-
-
-def _names(permissions: Iterable[Permission]) -> frozenset[str]:
-    return frozenset(f"{item.content_type.app_label}.{item.codename}" for item in permissions)

@@ -10,10 +10,10 @@ from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict, Forbidden, invalid_member
-from core.operation import Effect, operation
+from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Flag, Id, Moment, render_timestamp
 from core.text.messages import message
@@ -42,8 +42,6 @@ from operations.access.granting import (
     scope_names,
     scope_records,
 )
-
-_REST = frozenset({Surface.REST})
 
 Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
@@ -133,13 +131,8 @@ class PersonScopesRecord(ScopesRecord):
     groups: list[GroupScopesRecord]
 
 
-@operation(
-    "people.search",
-    "GET users",
-    permission="keys.view_person",
-    query=SearchPeople,
-    output=Page[UserRecord],
-    surfaces=_REST,
+@rest_operation(
+    "people.search", "GET users", permission="keys.view_person", query=SearchPeople, output=Page[UserRecord]
 )
 def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     """List the people by name."""
@@ -151,20 +144,14 @@ def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 
-@operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord, surfaces=_REST)
-def read_person(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord)
+def read_person(_: Call, *, id: UUID) -> UserRecord:
     """Read one person."""
     return _record(find_person(id))
 
 
-@operation(
-    "people.read-scopes",
-    "GET users/{id}/scopes",
-    permission="keys.view_person",
-    output=PersonScopesRecord,
-    surfaces=_REST,
-)
-def read_person_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("people.read-scopes", "GET users/{id}/scopes", permission="keys.view_person", output=PersonScopesRecord)
+def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
     """Read what a person is confined to by its names of now, by themselves and by each of their groups."""
     person = find_person(id)
     if person.is_superuser:
@@ -176,15 +163,8 @@ def read_person_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: 
     }
 
 
-@operation(
-    "people.create",
-    "POST users",
-    permission="keys.add_person",
-    creates=True,
-    effect=Effect.ADMINISTER,
-    body=CreatePerson,
-    output=UserRecord,
-    surfaces=_REST,
+@administration(
+    "people.create", "POST users", permission="keys.add_person", creates=True, body=CreatePerson, output=UserRecord
 )
 def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
     """Create a local account with permissions you hold yourself."""
@@ -203,14 +183,8 @@ def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
     return _record(find_person(person.public_id))
 
 
-@operation(
-    "people.update",
-    "PATCH users/{id}",
-    permission="keys.change_person",
-    effect=Effect.ADMINISTER,
-    body=UpdatePerson,
-    output=UserRecord,
-    surfaces=_REST,
+@administration(
+    "people.update", "PATCH users/{id}", permission="keys.change_person", body=UpdatePerson, output=UserRecord
 )
 def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
@@ -233,13 +207,7 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     return _record(find_person(id))
 
 
-@operation(
-    "people.delete",
-    "DELETE users/{id}",
-    permission="keys.delete_person",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
+@administration("people.delete", "DELETE users/{id}", permission="keys.delete_person")
 def delete_person(call: Call, *, id: UUID) -> None:
     """Delete a person who owns no API key. Deactivating keeps their name for the log's readers."""
     person = find_person(id)
@@ -249,13 +217,7 @@ def delete_person(call: Call, *, id: UUID) -> None:
     own_rows.delete(person, used=message("The person owns API keys."))
 
 
-@operation(
-    "people.reset-second-factor",
-    "POST users/{id}/reset-second-factor",
-    permission="keys.change_person",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
+@administration("people.reset-second-factor", "POST users/{id}/reset-second-factor", permission="keys.change_person")
 def reset_second_factor(call: Call, *, id: UUID) -> None:
     """Turn somebody's second factor off, say because their telephone is lost. Your own is removed with a code."""
     person = find_person(id)
@@ -273,13 +235,12 @@ class ForeignSessionRecord(TypedDict):
     userAgent: str
 
 
-@operation(
+@rest_operation(
     "people.list-sessions",
     "GET users/{id}/sessions",
     permission="keys.change_person",
     query=PageQuery,
     output=Page[ForeignSessionRecord],
-    surfaces=_REST,
 )
 def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[ForeignSessionRecord]:
     """List where a person is signed in, the most recently used first."""
@@ -299,13 +260,7 @@ def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[Foreig
     return page_of(call, living, query=query, order=("-last_seen_at", "id"), render=render, bound_to=f"of {id}")
 
 
-@operation(
-    "people.end-sessions",
-    "POST users/{id}/end-sessions",
-    permission="keys.change_person",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
+@administration("people.end-sessions", "POST users/{id}/end-sessions", permission="keys.change_person")
 def end_user_sessions(call: Call, *, id: UUID) -> None:
     """Sign somebody out everywhere: all of their sessions and access tokens end. They can sign in again."""
     person = find_person(id)
@@ -404,13 +359,12 @@ def _record(person: Any) -> UserRecord:
     return with_version(record, passing=("lastSignInAt",))
 
 
-@operation(
+@rest_operation(
     "people.read-effective-permissions",
     "GET users/{id}/permissions",
     permission="keys.view_person",
     output=PersonPermissionsRecord,
-    surfaces=_REST,
 )
-def read_person_permissions(call: Call, *, id: UUID) -> PersonPermissionsRecord:  # noqa: ARG001 - every operation takes its call
+def read_person_permissions(_: Call, *, id: UUID) -> PersonPermissionsRecord:
     """Read what a person may do now, and which of it they were given themselves or by groups."""
     return permissions_of(find_person(id))

@@ -10,10 +10,10 @@ from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict, Forbidden, invalid_member
-from core.operation import Effect, operation
+from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Guid, Id
 from core.text.messages import message
@@ -36,7 +36,6 @@ from operations.access.granting import (
     scope_records,
 )
 
-_REST = frozenset({Surface.REST})
 _SHOWN = ("permissions__content_type", "user_set", "directory_groups__connection")
 _EXAMPLE: dict[str, Any] = {"name": "Help desk", "permissions": ["directory.read_object", "directory.unlock_account"]}
 
@@ -96,13 +95,12 @@ class PermissionGroupRecord(TypedDict):
     directoryGroups: list[DirectoryGroupRecord]
 
 
-@operation(
+@rest_operation(
     "permission-groups.search",
     "GET permission-groups",
     permission="keys.view_person",
     query=PageQuery,
     output=Page[PermissionGroupRecord],
-    surfaces=_REST,
 )
 def search_permission_groups(call: Call, *, query: PageQuery) -> Page[PermissionGroupRecord]:
     """List the groups of permissions by name."""
@@ -110,39 +108,32 @@ def search_permission_groups(call: Call, *, query: PageQuery) -> Page[Permission
     return page_of(call, groups, query=query, order=("lower_name", "id"), render=_record)
 
 
-@operation(
-    "permission-groups.read",
-    "GET permission-groups/{id}",
-    permission="keys.view_person",
-    output=PermissionGroupRecord,
-    surfaces=_REST,
+@rest_operation(
+    "permission-groups.read", "GET permission-groups/{id}", permission="keys.view_person", output=PermissionGroupRecord
 )
 def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     """Read one group of permissions."""
     return _record(_find(id))
 
 
-@operation(
+@rest_operation(
     "permission-groups.read-scopes",
     "GET permission-groups/{id}/scopes",
     permission="keys.view_person",
     output=ScopesRecord,
-    surfaces=_REST,
 )
 def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
     """Read what a group of permissions confines its members to by its names of now, asked of the directories."""
     return {"items": look_up(kept_scopes(_find(id)))}
 
 
-@operation(
+@administration(
     "permission-groups.create",
     "POST permission-groups",
     permission="keys.change_person",
-    effect=Effect.ADMINISTER,
     creates=True,
     body=CreateGroupOfPermissions,
     output=PermissionGroupRecord,
-    surfaces=_REST,
 )
 def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> PermissionGroupRecord:
     """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
@@ -150,14 +141,12 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
     return _save(call, Group(), dict(body))
 
 
-@operation(
+@administration(
     "permission-groups.update",
     "PATCH permission-groups/{id}",
     permission="keys.change_person",
-    effect=Effect.ADMINISTER,
     body=UpdateGroupOfPermissions,
     output=PermissionGroupRecord,
-    surfaces=_REST,
 )
 def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissions) -> PermissionGroupRecord:
     """Change a group of permissions, for all of its members at once. Only superusers can."""
@@ -165,13 +154,7 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
     return _save(call, _find(id), body.given())
 
 
-@operation(
-    "permission-groups.delete",
-    "DELETE permission-groups/{id}",
-    permission="keys.change_person",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
+@administration("permission-groups.delete", "DELETE permission-groups/{id}", permission="keys.change_person")
 def delete_permission_group(call: Call, *, id: UUID) -> None:
     """Delete a group of permissions; its members lose what it gave them. Only superusers can.
 

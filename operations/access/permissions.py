@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.models import Permission
 from typing_extensions import TypedDict
 
-from core.call import Call, Surface
-from core.operation import SIGNED_IN, operation
+from core.call import Call
+from core.operation import SIGNED_IN, rest_operation
 from core.paging import Page, PageQuery, page_of
 from keys.permission_catalogue import APPS, GRANTABLE, MEANINGS, named
 
@@ -26,13 +26,8 @@ class PermissionRecord(TypedDict):
     grantable: bool
 
 
-@operation(
-    "permissions.search",
-    "GET permissions",
-    permission=SIGNED_IN,
-    query=PageQuery,
-    output=Page[PermissionRecord],
-    surfaces=frozenset({Surface.REST}),
+@rest_operation(
+    "permissions.search", "GET permissions", permission=SIGNED_IN, query=PageQuery, output=Page[PermissionRecord]
 )
 def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord]:
     """List the permissions that people and roles can be given."""

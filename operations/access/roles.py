@@ -8,9 +8,9 @@ from django.db.models.functions import Lower
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
-from core.operation import Effect, operation
+from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Id, Moment, render_timestamp
 from core.text.messages import message
@@ -30,8 +30,6 @@ from operations.access.granting import (
     scope_names,
     scope_records,
 )
-
-_REST = frozenset({Surface.REST})
 
 Description = Annotated[str, Field(max_length=2000)]
 
@@ -85,62 +83,34 @@ class RoleRecord(TypedDict):
     changedAt: Moment | None
 
 
-@operation(
-    "roles.search",
-    "GET roles",
-    permission="keys.view_role",
-    query=SearchRoles,
-    output=Page[RoleRecord],
-    surfaces=_REST,
-)
+@rest_operation("roles.search", "GET roles", permission="keys.view_role", query=SearchRoles, output=Page[RoleRecord])
 def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
     """List the roles by name."""
     roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
     return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
 
 
-@operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord, surfaces=_REST)
-def read_role(call: Call, *, id: UUID) -> RoleRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord)
+def read_role(_: Call, *, id: UUID) -> RoleRecord:
     """Read one role."""
     return _record(find_role(id))
 
 
-@operation(
-    "roles.read-scopes",
-    "GET roles/{id}/scopes",
-    permission="keys.view_role",
-    output=ScopesRecord,
-    surfaces=_REST,
-)
-def read_role_scopes(call: Call, *, id: UUID) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
+@rest_operation("roles.read-scopes", "GET roles/{id}/scopes", permission="keys.view_role", output=ScopesRecord)
+def read_role_scopes(_: Call, *, id: UUID) -> ScopesRecord:
     """Read what a role is confined to by its names of now, asked of the directories."""
     return {"items": look_up(find_role(id).scopes)}
 
 
-@operation(
-    "roles.create",
-    "POST roles",
-    permission="keys.add_role",
-    creates=True,
-    effect=Effect.ADMINISTER,
-    body=CreateRole,
-    output=RoleRecord,
-    surfaces=_REST,
+@administration(
+    "roles.create", "POST roles", permission="keys.add_role", creates=True, body=CreateRole, output=RoleRecord
 )
 def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
     """Create a role from permissions you hold yourself."""
     return _save(call, Role(), dict(body))
 
 
-@operation(
-    "roles.update",
-    "PATCH roles/{id}",
-    permission="keys.change_role",
-    effect=Effect.ADMINISTER,
-    body=UpdateRole,
-    output=RoleRecord,
-    surfaces=_REST,
-)
+@administration("roles.update", "PATCH roles/{id}", permission="keys.change_role", body=UpdateRole, output=RoleRecord)
 def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     """Change a role. Every key with it has the new permissions at its next request."""
     role = find_role(id)
@@ -149,14 +119,8 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     return _save(call, role, body.given())
 
 
-@operation(
-    "roles.delete",
-    "DELETE roles/{id}",
-    permission="keys.delete_role",
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
-)
-def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+@administration("roles.delete", "DELETE roles/{id}", permission="keys.delete_role")
+def delete_role(_: Call, *, id: UUID) -> None:
     """Delete a role that no key has."""
     own_rows.delete(find_role(id), used=message("API keys have this role."))
 
@@ -191,15 +155,14 @@ class FindScopes(Body):
     scopes: Scopes = Field(default_factory=list)
 
 
-@operation(
+@rest_operation(
     "roles.find-scopes",
     "POST roles/find-scopes",
     permission=frozenset({"keys.add_role", "keys.change_role", "keys.add_person", "keys.change_person"}),
     body=FindScopes,
     output=ScopesRecord,
-    surfaces=_REST,
 )
-def find_scopes(call: Call, *, body: FindScopes) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
+def find_scopes(_: Call, *, body: FindScopes) -> ScopesRecord:
     """Find what the scopes that a role, a person or a group is to have stand for. Nothing is changed."""
     return {"items": look_up(resolve_scopes(body.scopes))}
 

@@ -11,10 +11,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from active_directory import Entry
-from core.call import Call, Surface
+from core.call import Call
 from core.database import own_rows
 from core.errors import InvalidRequest
-from core.operation import Effect, Target, operation
+from core.operation import Target, administration, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
 from core.text.messages import message
@@ -37,7 +37,6 @@ USE = frozenset(
     for name in ("create_user", "update_user", "move_object", "manage_membership", "enable_account", "disable_account")
 )
 """Whoever may make one of the changes that templates are made of."""
-_REST = frozenset({Surface.REST})
 _MOST_GROUPS, _MOST_VALUES = 50, 20
 
 TemplateName = Annotated[
@@ -126,14 +125,13 @@ class ChangeTemplateRecord(TypedDict):
     changedAt: Moment | None
 
 
-@operation(
+@rest_operation(
     "change-templates.list",
     "GET ad/change-templates",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
     query=PageQuery,
     output=Page[ChangeTemplateRecord],
-    surfaces=_REST,
 )
 def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplateRecord]:
     """List the templates of this directory for who joins, moves or leaves, by name."""
@@ -143,29 +141,26 @@ def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplat
     return {**page, "items": [_rendered(row, names) for row in page["items"]]}
 
 
-@operation(
+@rest_operation(
     "change-templates.read",
     "GET ad/change-templates/{id}",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
     output=ChangeTemplateRecord,
-    surfaces=_REST,
 )
 def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
     """Read one template with the present names of its place and groups."""
     return _record(call, find_template(call, id))
 
 
-@operation(
+@administration(
     "change-templates.create",
     "POST ad/change-templates",
     permission=MANAGE,
     target=Target.DIRECTORY,
     creates=True,
-    effect=Effect.ADMINISTER,
     body=CreateChangeTemplate,
     output=ChangeTemplateRecord,
-    surfaces=_REST,
 )
 def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeTemplateRecord:
     """Keep a list of changes under a name. Who uses it needs the permissions of its changes."""
@@ -173,28 +168,21 @@ def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeT
     return _save(call, ChangeTemplate(connection_id=call.directory.id), dict(body))
 
 
-@operation(
+@administration(
     "change-templates.update",
     "PATCH ad/change-templates/{id}",
     permission=MANAGE,
     target=Target.DIRECTORY,
-    effect=Effect.ADMINISTER,
     body=UpdateChangeTemplate,
     output=ChangeTemplateRecord,
-    surfaces=_REST,
 )
 def update_change_template(call: Call, *, id: UUID, body: UpdateChangeTemplate) -> ChangeTemplateRecord:
     """Change a template. What was done with it before stays as it is."""
     return _save(call, find_template(call, id), body.given())
 
 
-@operation(
-    "change-templates.delete",
-    "DELETE ad/change-templates/{id}",
-    permission=MANAGE,
-    target=Target.DIRECTORY,
-    effect=Effect.ADMINISTER,
-    surfaces=_REST,
+@administration(
+    "change-templates.delete", "DELETE ad/change-templates/{id}", permission=MANAGE, target=Target.DIRECTORY
 )
 def delete_change_template(call: Call, *, id: UUID) -> None:
     """Delete a template. What was done with it stays as it is."""

@@ -355,7 +355,8 @@ def _connection_form(_: World, row: DirectoryConnection | None) -> dict[str, Any
 
 
 def _endpoint_form(_: World, row: WebhookEndpoint | None) -> dict[str, Any]:
-    return {"name": row.name if row else "Alerts", "url": "https://other.example/", "events": ["reads"]}
+    name = row.name if row else "Alerts"
+    return {"name": name, "url": "https://other.example/", "format": "standard", "events": ["reads"]}
 
 
 _YES = {"post": "yes"}

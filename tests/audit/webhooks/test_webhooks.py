@@ -293,6 +293,7 @@ def test_many_workers_send_an_event_once(endpoint: WebhookEndpoint, receiver: Re
 def test_an_endpoint_is_made_in_the_admin(client: Client) -> None:
     client.force_login(Person.objects.create_superuser("root", password=None))
     given = {"name": "siem", "url": "https://siem.example.test/in", "events": ["changes", "reads"], "enabled": "on"}
+    given["format"] = "standard"
     page = client.post("/admin/audit/webhookendpoint/add/", given, follow=True).content.decode()
     endpoint = WebhookEndpoint.objects.get()
     assert endpoint.events == ["changes", "reads"]
