@@ -1,4 +1,4 @@
-"""What is worked out of a directory once and kept as long as its client. What may change is checked by who keeps it."""
+"""Values that are found once for each directory, and kept as long as its client."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +11,7 @@ _Found = TypeVar("_Found")
 
 
 def kept_by_client(find: Callable[[Client], _Found]) -> Callable[[Client], _Found]:
-    """The same function, which asks once for each client. Of threads that ask at once the first answer counts."""
+    """Make a function find its value once for each client. If several threads ask at once, the first answer counts."""
     known: WeakKeyDictionary[Client, _Found] = WeakKeyDictionary()
 
     @wraps(find)

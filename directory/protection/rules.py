@@ -147,8 +147,8 @@ def holds_protected(client: Client, dn: str) -> bool:
 def protects_its_content(client: Client, container: Entry) -> bool:
     """Whether what is put into a container, read with PROTECTION_ATTRIBUTES, governs the domain or the forest.
 
-    So it is in the places that do (`governing`), and in a container that is protected by its own marks, but for those
-    that carry them only because they cannot be deleted and are there for everybody's objects.
+    So it is in the places that do (`domain_infrastructure`), and in a container that is protected by its own marks, but
+    for those that carry them only because they cannot be deleted and are there for everybody's objects.
     """
     if places_of(client).contains_children_of(container.dn):
         return True
