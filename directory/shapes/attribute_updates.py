@@ -134,19 +134,19 @@ def require_consistency(updates: AttributeUpdates) -> None:
     An attribute that is replaced or cleared is in no other update and written in one way only; no value is both added
     and removed.
     """
-    seen: dict[str, str] = {}
-    for update_name, update in (
-        ("replace", list(updates.replace)),
-        ("clear", sorted({name.lower() for name in updates.clear})),
+    exclusive: dict[str, str] = {}
+    cleared = sorted({name.lower() for name in updates.clear})
+    for update_name, names in (
+        ("replace", updates.replace),
+        ("clear", cleared),
+        ("add", updates.add),
+        ("remove", updates.remove),
     ):
-        for name in update:
-            if name.lower() in seen:
-                raise _conflict(update_name, name, f"is also in {seen[name.lower()]}")
-            seen[name.lower()] = update_name
-    for update_name, names in (("add", updates.add), ("remove", updates.remove)):
         for name in names:
-            if name.lower() in seen:
-                raise _conflict(update_name, name, f"is also in {seen[name.lower()]}")
+            if name.lower() in exclusive:
+                raise _conflict(update_name, name, f"is also in {exclusive[name.lower()]}")
+            if update_name in ("replace", "clear"):
+                exclusive[name.lower()] = update_name
     removed = {(name.lower(), value) for name, values in updates.remove.items() for value in values}
     for name, values in updates.add.items():
         if any((name.lower(), value) in removed for value in values):

@@ -83,10 +83,8 @@ def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: 
             where = pointer(update_name, name)
             attribute = _writable(schema, name, where, kind, new)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
-            if update_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
-                raise errors.AttributeSingleValued.naming(
-                    message("{name} can have one value only", name=attribute.name), pointer=where
-                )
+            if update_name != "remove":
+                _require_cardinality(attribute, kind, encoded, where)
             steps.append(Step(update_name, attribute, encoded, where))
     for index, name in enumerate(updates.clear):
         where = pointer("clear", str(index))
@@ -123,17 +121,8 @@ def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
     is no longer there), and values that nobody named stay, whoever added them meanwhile.
     """
     delta = Delta()
-    by_attribute: dict[str, list[Step]] = {}
-    for step in steps:
-        by_attribute.setdefault(step.name, []).append(step)
-    for of_one in by_attribute.values():
-        attribute = of_one[0].attribute
-        before = entry.values(attribute.name)
-        after = _resulting(of_one, before)
-        if is_single_valued(attribute, kind) and len(after) > 1:
-            detail = message("{name} can have one value only", name=attribute.name)
-            raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
-        append_difference(delta, attribute, before, after)
+    for attribute, after in _results(steps, entry, kind):
+        append_difference(delta, attribute, entry.values(attribute.name), after)
     return delta
 
 
@@ -165,17 +154,27 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
 
 def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:
     """The attributes of a new object with their values, each once."""
+    for attribute, values in _results(steps, Entry("", {}), kind):
+        if values:
+            yield attribute, tuple(values)
+
+
+def _results(steps: Sequence[Step], entry: Entry, kind: Kind) -> Iterator[tuple[AttributeType, list[bytes]]]:
+    """Each attribute with the values that it has after all steps on it."""
     by_attribute: dict[str, list[Step]] = {}
     for step in steps:
         by_attribute.setdefault(step.name, []).append(step)
     for of_one in by_attribute.values():
         attribute = of_one[0].attribute
-        values = _resulting(of_one, [])
-        if len(values) > 1 and is_single_valued(attribute, kind):
-            detail = message("{name} can have one value only", name=attribute.name)
-            raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
-        if values:
-            yield attribute, tuple(values)
+        after = _resulting(of_one, entry.values(attribute.name))
+        _require_cardinality(attribute, kind, after, of_one[-1].where)
+        yield attribute, after
+
+
+def _require_cardinality(attribute: AttributeType, kind: Kind, values: Sequence[bytes], where: str) -> None:
+    if len(values) > 1 and is_single_valued(attribute, kind):
+        detail = message("{name} can have one value only", name=attribute.name)
+        raise errors.AttributeSingleValued.naming(detail, pointer=where)
 
 
 def is_single_valued(attribute: AttributeType, kind: Kind) -> bool:

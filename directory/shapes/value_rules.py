@@ -72,8 +72,12 @@ def refuse_value(name: str, value: str, *, kind: Kind, current: str | None) -> s
 
     Octets that are no UTF-8 are escaped as surrogates.
     """
+    if name == "useraccountcontrol":
+        return _control(value, kind, current)
+    if name == "samaccountname":
+        return refuse_account_name(value, kind)
     rule = _RULES.get(name)
-    return None if rule is None else rule(value, kind, current)
+    return None if rule is None else rule(value)
 
 
 def refuse_account_name(value: str, kind: Kind) -> str | None:
@@ -107,23 +111,7 @@ def _control(value: str, kind: Kind, current: str | None) -> str | None:
     return message("must not change the bits {bits}", bits=f"0x{refused & 0xFFFFFFFF:08x}") if refused else None
 
 
-def _lockout_time(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return None if value == "0" else message("can only be set to 0, which unlocks the account")
-
-
-def _password_last_set(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return None if value in ("0", "-1") else message("can only be 0 (must change) or -1 (changed now)")
-
-
-def _account_expires(value: str, _kind: Kind, _current: str | None) -> str | None:
-    return message("is out of range") if value.startswith("-") else None
-
-
-def _account_name(value: str, kind: Kind, _current: str | None) -> str | None:
-    return refuse_account_name(value, kind)
-
-
-def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
+def _group_type(value: str) -> str | None:
     if not _INTEGER.fullmatch(value):
         return message("must be an integer")
     bits = GroupType.from_directory(int(value))
@@ -133,27 +121,22 @@ def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
     return None
 
 
-def _password_interval(value: str, _kind: Kind, _current: str | None) -> str | None:
-    days = _INTEGER.fullmatch(value) and int(value) > 0
-    return None if days else message("must be a number of days, at least 1")
+def _logon_hours(value: str) -> str | None:
+    is_whole_week = len(value.encode("utf-8", "surrogateescape")) == LOGON_HOURS_BYTES
+    wanted = message("must have {count} octets, a bit for each hour", count=LOGON_HOURS_BYTES)
+    return None if is_whole_week else wanted
 
 
-def _logon_hours(value: str, _kind: Kind, _current: str | None) -> str | None:
-    octets = value.encode("utf-8", "surrogateescape")
-    return (
-        None
-        if len(octets) == LOGON_HOURS_BYTES
-        else message("must have {count} octets, a bit for each hour", count=LOGON_HOURS_BYTES)
-    )
-
-
-_RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {
-    "useraccountcontrol": _control,
-    "lockouttime": _lockout_time,
-    "pwdlastset": _password_last_set,
-    "accountexpires": _account_expires,
-    "samaccountname": _account_name,
+_RULES: dict[str, Callable[[str], str | None]] = {
+    "lockouttime": lambda value: None if value == "0" else message("can only be set to 0, which unlocks the account"),
+    "pwdlastset": lambda value: (
+        None if value in ("0", "-1") else message("can only be 0 (must change) or -1 (changed now)")
+    ),
+    "accountexpires": lambda value: message("is out of range") if value.startswith("-") else None,
     "grouptype": _group_type,
     "logonhours": _logon_hours,
-    "msds-managedpasswordinterval": _password_interval,
+    "msds-managedpasswordinterval": lambda value: (
+        None if _INTEGER.fullmatch(value) and int(value) > 0 else message("must be a number of days, at least 1")
+    ),
 }
+"""Those that neither the kind of the object nor the present value matters to."""

@@ -205,31 +205,22 @@ def declare_account_operations(resource: str) -> None:
     """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
     path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].one
 
-    @_declared_as(
-        f"{resource}.enable",
-        f"POST {path}/enable",
-        f"Enable {one}'s account.",
-        permission="directory.enable_account",
-        effect=Effect.CHANGE,
-        inverse="disable",
-        risk=Risk.SECURITY,
-        output=DirectoryObject,
-    )
-    def enable(call: Call, *, id: UUID) -> Proposal:
-        return propose_enabled(call, resource=resource, id=id, enabled=True)
+    def declare_switch(action: str, inverse: str, risk: Risk) -> None:
+        @_declared_as(
+            f"{resource}.{action}",
+            f"POST {path}/{action}",
+            f"{action.capitalize()} {one}'s account.",
+            permission=f"directory.{action}_account",
+            effect=Effect.CHANGE,
+            inverse=inverse,
+            risk=risk,
+            output=DirectoryObject,
+        )
+        def switch(call: Call, *, id: UUID) -> Proposal:
+            return propose_enabled(call, resource=resource, id=id, enabled=action == "enable")
 
-    @_declared_as(
-        f"{resource}.disable",
-        f"POST {path}/disable",
-        f"Disable {one}'s account.",
-        permission="directory.disable_account",
-        effect=Effect.CHANGE,
-        inverse="enable",
-        risk=Risk.DESTRUCTIVE,
-        output=DirectoryObject,
-    )
-    def disable(call: Call, *, id: UUID) -> Proposal:
-        return propose_enabled(call, resource=resource, id=id, enabled=False)
+    declare_switch("enable", "disable", Risk.SECURITY)
+    declare_switch("disable", "enable", Risk.DESTRUCTIVE)
 
     @_declared_as(
         f"{resource}.unlock",

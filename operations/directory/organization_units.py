@@ -165,9 +165,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     unit = _find_unit(call, id)
     kinds = list(dict.fromkeys(query.kinds))
     found = find_accounts(client, id, kinds=kinds, scope=query.scope)
-    accounts = assess(
-        client, found[:MAX_ACCOUNTS], query.action, more_privileged_people=partial(more_privileged_people, call)
-    )
+    accounts = _assess(call, found[:MAX_ACCOUNTS], query.action)
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
@@ -201,38 +199,27 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     }
 
 
-@operation(
-    "organization-units.enable-accounts",
-    "POST ad/organization-units/{id}/accounts/enable",
-    permission="directory.run_accounts",
-    target=Target.OBJECT,
-    requires=frozenset({"directory.enable_account"}),
-    inverse="disable",
-    effect=Effect.CHANGE,
-    risk=Risk.SECURITY,
-    body=RunAccounts,
-    output=RunResult,
-)
-def enable_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
-    """Enable accounts of an organizational unit in one run of at most 100."""
-    return _propose(call, id, body, "enable", Risk.SECURITY)
+def _declare_run(action: Action, inverse: Action, risk: Risk) -> None:
+    def run_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
+        return _propose(call, id, body, action, risk)
+
+    run_accounts.__doc__ = f"{action.capitalize()} accounts of an organizational unit in one run of at most 100."
+    operation(
+        f"organization-units.{action}-accounts",
+        f"POST ad/organization-units/{{id}}/accounts/{action}",
+        permission="directory.run_accounts",
+        target=Target.OBJECT,
+        requires=frozenset({f"directory.{action}_account"}),
+        inverse=inverse,
+        effect=Effect.CHANGE,
+        risk=risk,
+        body=RunAccounts,
+        output=RunResult,
+    )(run_accounts)
 
 
-@operation(
-    "organization-units.disable-accounts",
-    "POST ad/organization-units/{id}/accounts/disable",
-    permission="directory.run_accounts",
-    target=Target.OBJECT,
-    requires=frozenset({"directory.disable_account"}),
-    inverse="enable",
-    effect=Effect.CHANGE,
-    risk=Risk.DESTRUCTIVE,
-    body=RunAccounts,
-    output=RunResult,
-)
-def disable_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
-    """Disable accounts of an organizational unit in one run of at most 100."""
-    return _propose(call, id, body, "disable", Risk.DESTRUCTIVE)
+_declare_run("enable", "disable", Risk.SECURITY)
+_declare_run("disable", "enable", Risk.DESTRUCTIVE)
 
 
 def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:
@@ -280,7 +267,7 @@ def _selected(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], 
         return assess_named(client, unit, named, action, more_privileged_people=partial(more_privileged_people, call))
     found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
     _require_within_limit(len(found))
-    return assess(client, found, action, more_privileged_people=partial(more_privileged_people, call))
+    return _assess(call, found, action)
 
 
 def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
@@ -303,10 +290,14 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         )
     found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
     _require_within_limit(len(found))
-    accounts = assess(client, found, action, more_privileged_people=partial(more_privileged_people, call))
+    accounts = _assess(call, found, action)
     if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
         raise PlanStale(message("The accounts of the unit, or their states, are not those of the plan any more."))
     return accounts
+
+
+def _assess(call: Call, found: Sequence[Entry], action: Action) -> list[Account]:
+    return assess(client_of(call), found, action, more_privileged_people=partial(more_privileged_people, call))
 
 
 def _effects(accounts: Sequence[Account]) -> list[list[str]]:

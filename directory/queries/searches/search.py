@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Annotated, Literal, NamedTuple, cast
 
 from django.conf import settings
+from django.core.cache.backends.locmem import LocMemCache
 from pydantic import Field
 
 from active_directory import ANYTHING, And, Client, Entry, Filter, run_in_background
@@ -29,7 +30,6 @@ from directory.lookup.visibility import Visibility, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
 from directory.queries.searches.concurrency import turn
-from directory.queries.searches.counts import Counts
 from directory.queries.searches.definitions import SCOPES, SEARCHES, Search
 from directory.queries.searches.filter_cost import Cost, is_narrow
 from directory.queries.searches.filter_input import read_filter, resolve_names
@@ -81,16 +81,16 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     if call.stream_as is not None:
         # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
         return cast(Page[DirectoryObject], _stream(_Running.of(call, search, query), call.stream_as))
-    cursor = None if query.cursor is None else _Cursor.opened(call, search, query)
+    cursor = None if query.cursor is None else _opened(call, search, query)
     running = _Running.of(call, search, query)
     if cursor is not None:
         return _next_page(running, cursor)
     with running.turn() as let_next_in:
         if (items := running.read_few(query.page_size, let_next_in)) is not None:
-            _counts.note(running.key, len(items))
+            running.note_count(len(items))
             return _page(items, len(items))
         matches = running.order.sorted(running.identify())
-    _counts.note(running.key, len(matches))
+    running.note_count(len(matches))
     return _page_of(running, matches, len(matches))
 
 
@@ -103,15 +103,16 @@ class _Cursor:
     offset: int
     total: int
 
-    @classmethod
-    def opened(cls, call: Call, search: Search, query: SearchQuery) -> "_Cursor":
-        position = open_cursor(call, query, query.cursor or "", bound_to=_bound_to(call, search))
-        value, guid, name, left, offset, total = position
-        return cls(Match(value, bytes.fromhex(guid)), Snapshot(name, left), offset, total)
 
-    def sealed(self, call: Call, search: Search, query: SearchQuery) -> str:
-        position = [self.last.value, self.last.guid.hex(), *self.snapshot, self.offset, self.total]
-        return seal_cursor(call, query, position, bound_to=_bound_to(call, search))
+def _opened(call: Call, search: Search, query: SearchQuery) -> _Cursor:
+    position = open_cursor(call, query, query.cursor or "", bound_to=_bound_to(call, search))
+    value, guid, name, left, offset, total = position
+    return _Cursor(Match(value, bytes.fromhex(guid)), Snapshot(name, left), offset, total)
+
+
+def _sealed(running: "_Running", cursor: _Cursor) -> str:
+    position = [cursor.last.value, cursor.last.guid.hex(), *cursor.snapshot, cursor.offset, cursor.total]
+    return seal_cursor(running.call, running.query, position, bound_to=_bound_to(running.call, running.search))
 
 
 def _bound_to(call: Call, search: Search) -> str:
@@ -137,7 +138,7 @@ def _next_page(running: "_Running", cursor: _Cursor) -> Page[DirectoryObject]:
             return _page(items, cursor.total)
         cursor = replace(cursor, last=excerpt.last, offset=cursor.offset + size)
         if items:
-            return _page(items, cursor.total, running.sealed(cursor))
+            return _page(items, cursor.total, _sealed(running, cursor))
 
 
 def _page_of(running: "_Running", matches: list[Match], total: int) -> Page[DirectoryObject]:
@@ -146,7 +147,7 @@ def _page_of(running: "_Running", matches: list[Match], total: int) -> Page[Dire
     page, rest = matches[:size], matches[size:]
     following = None
     if rest:
-        following = running.sealed(_Cursor(page[-1], snapshots.keep(rest, size), 0, total))
+        following = _sealed(running, _Cursor(page[-1], snapshots.keep(rest, size), 0, total))
     return _page(running.read([match.guid for match in page]), total, following)
 
 
@@ -199,7 +200,10 @@ def _count_of_next(entries: Sequence[Entry]) -> int:
     return max(1, min(_STREAMED_AT_ONCE, _STREAMED_OCTETS * len(few) // max(1, length)))
 
 
-_counts = Counts()
+# How many matches a search had lately, which decides how it is best read. A domain controller sends nothing before it
+# has everything: whoever does not know how many there are would have all of a large domain read for one page of it. A
+# wrong number costs time, no more.
+_counts = LocMemCache("matches of searches", {"OPTIONS": {"MAX_ENTRIES": 1000}})
 
 
 class _Part(NamedTuple):
@@ -274,9 +278,13 @@ class _Running:
         )
 
     @property
-    def key(self) -> tuple[object, ...]:
+    def key(self) -> str:
         """What the number of its matches depends on, but for what the directory holds."""
-        return self.call.directory, self.search.name, self.area.bases, self.area.scope, str(self.condition)
+        parts = self.call.directory, self.search.name, self.area.bases, self.area.scope, str(self.condition)
+        return str(hash(parts))
+
+    def note_count(self, count: int) -> None:
+        _counts.set(self.key, count, timeout=None)
 
     @property
     def is_expensive(self) -> bool:
@@ -286,9 +294,6 @@ class _Running:
     def turn(self) -> AbstractContextManager[Callable[[], None]]:
         """The caller's turn, which all searches wait for but those of a few objects."""
         return nullcontext(lambda: None) if self.is_narrow else turn(self.call, expensive=self.is_expensive)
-
-    def sealed(self, cursor: _Cursor) -> str:
-        return cursor.sealed(self.call, self.search, self.query)
 
     def read_few(self, limit: int, received: Callable[[], None]) -> list[DirectoryObject] | None:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
@@ -301,7 +306,7 @@ class _Running:
         """
         if self.accept is not None:
             return None
-        known = _counts.find(self.key)
+        known: int | None = _counts.get(self.key)
         if (known > limit) if known is not None else (limit > _GUESSED or self.is_expensive or self._is_listing):
             return None
         matches: list[Match] = []
