@@ -18,17 +18,17 @@ from directory.changes.checks.deletion_protection import require_deletable
 from directory.changes.checks.prechecks import require_name_free, require_possible_parent
 from directory.changes.checks.subtrees import time_warnings
 from directory.changes.references import parent_of
-from directory.changes.targets import TARGET_ATTRIBUTES, target_of
-from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
+from directory.changes.targets import find_target, target_of
+from directory.lookup.access import Reference, client_of, find_parent, require_inside_scopes
 from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
-from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
+from directory.protection.rules import holds_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
-from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, DirectoryObject
+from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import refuse_name
 
 _FIRST_COMPONENT = re.compile(r"(?:[^\\,]|\\.)+")
@@ -56,7 +56,7 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
     AlreadyExists, and DirectoryRejected for a parent that holds no such class.
     """
     client = client_of(call)
-    entry, protected = _find(call, id, resource, descriptor=True)
+    entry, protected = _find(call, id, resource)
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     stays = container.guid.bytes_le in entry.values("parentGUID")
     protected = require_may_write(call, protected=protected or (not stays and protects_its_content(client, container)))
@@ -66,7 +66,7 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
     rdn = _spelled_rdn(entry.dn)
     write = None
     if not stays:
-        require_deletable(entry)
+        require_deletable(client.read(id, ("objectGUID",), descriptor=True))
         require_possible_parent(client.schema, entry.object_classes, container, "#/parent")
         write = Rename(entry.dn, rdn, container.dn)
     return _propose(
@@ -116,18 +116,16 @@ def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposa
     )
 
 
-def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> tuple[Entry, bool]:
+def _find(call: Call, id: UUID, resource: str) -> tuple[Entry, bool]:
     """The object, with its present parent inside the scopes: the base of a scope stays where and what it is.
 
     And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
     """
-    find_object(call, id, kinds=RESOURCES[resource].kinds)
-    wanted = (*TARGET_ATTRIBUTES, *PROTECTION_COMPUTED, "parentGUID", "gPOptions", "instanceType")
     client = client_of(call)
-    entry = client.read(id, wanted, descriptor=descriptor)
-    require_inside_scopes(call, entry.dn, str(DistinguishedName.parse(entry.dn).parent))
-    protected = is_protected(client, entry) or (has_children(client, entry) and holds_protected(client, entry.dn))
-    require_may_write(call, protected=protected)
+    entry, protected = find_target(call, resource, id, "parentGUID", "gPOptions", "instanceType")
+    require_inside_scopes(call, str(DistinguishedName.parse(entry.dn).parent))
+    if not protected and has_children(client, entry):
+        protected = require_may_write(call, protected=holds_protected(client, entry.dn))
     if (entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT:
         raise errors.DirectoryRejected(message("The root of a naming context has no other place and no other name."))
     return entry, protected

@@ -119,6 +119,7 @@ def _seen_by(answers: Sequence[ServerAnswer[_Seen]], *, primary: str | None) -> 
     shown: list[SeenBy] = []
     for answer in answers:
         told = answer.told
+        user = told.user if told else Entry("", {})
         settings_dn = told.settings_dn if told else None
         shown.append(
             {
@@ -126,10 +127,10 @@ def _seen_by(answers: Sequence[ServerAnswer[_Seen]], *, primary: str | None) -> 
                 "server": told.server if told else None,
                 "isPrimary": bool(settings_dn and primary and settings_dn.casefold() == primary.casefold()),
                 "problem": answer.problem,
-                "badPasswordCount": (told.user.integer("badPwdCount") or 0) if told else None,
-                "lastBadPasswordAt": _moment(told.user, "badPasswordTime") if told else None,
-                "lockedOutSince": _moment(told.user, "lockoutTime") if told else None,
-                "lastSignInAt": _moment(told.user, "lastLogon") if told else None,
+                "badPasswordCount": (user.integer("badPwdCount") or 0) if told else None,
+                "lastBadPasswordAt": _moment(user, "badPasswordTime"),
+                "lockedOutSince": _moment(user, "lockoutTime"),
+                "lastSignInAt": _moment(user, "lastLogon"),
             }
         )
     return shown

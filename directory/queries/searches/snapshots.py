@@ -6,11 +6,10 @@ matches anew and goes on behind the last one. Of what was found only the values 
 
 import json
 import secrets
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from django.conf import settings
@@ -49,6 +48,8 @@ for _, member in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, -1)) do
 end
 """
 
+_Answer = TypeVar("_Answer")
+
 
 class Snapshot(NamedTuple):
     """The name of a snapshot (`<id>:<octets>`, empty when there is none) and how many matches it was made of."""
@@ -70,39 +71,35 @@ class _Store:
     def __init__(self, url: str) -> None:
         self._redis = redis_client(url, seconds=_TIMEOUT, tries=2)
         self._tidy: Script = self._redis.register_script(_TIDY)
-        self._lock = threading.Lock()
         self._pause_ends = 0.0
 
     def write(self, parts: Mapping[str, bytes | str]) -> str:
         """Keep the parts; the name to find them by, empty when Redis does not take them."""
         id = secrets.token_hex(8)
         name = f"{id}:{sum(len(part) for part in parts.values())}"
-        if self._is_paused():
-            return ""
-        try:
+
+        def write() -> str:
             with self._redis.pipeline(transaction=False) as pipeline:
                 pipeline.hset(f"gateway:search:{id}", mapping=dict[Any, Any](parts))
                 pipeline.expire(f"gateway:search:{id}", _LIFE)
                 pipeline.execute()
             self._use(name)
-        except RedisError as error:
-            self._pause(error)
-            return ""
-        return name
+            return name
+
+        return self._try(write) or ""
 
     def read(self, name: str, fields: Sequence[str]) -> list[bytes | None]:
         """Those fields, None for what is not there."""
-        if self._is_paused():
-            return [None for _ in fields]
-        try:
-            found: list[bytes | None] = self._redis.hmget(f"gateway:search:{name.partition(':')[0]}", list(fields))  # type: ignore[assignment]
+        key = f"gateway:search:{name.partition(':')[0]}"
+
+        def read() -> list[bytes | None]:
+            found: list[bytes | None] = self._redis.hmget(key, list(fields))  # type: ignore[assignment]
             if found[0] is not None:
-                self._redis.expire(f"gateway:search:{name.partition(':')[0]}", _LIFE)
+                self._redis.expire(key, _LIFE)
                 self._use(name)
-        except RedisError as error:
-            self._pause(error)
-            return [None for _ in fields]
-        return found
+            return found
+
+        return self._try(read) or [None for _ in fields]
 
     def _use(self, name: str) -> None:
         self._tidy(keys=[_INDEX], args=[name, int(time.time()), _LIFE, MOST_OCTETS])
@@ -110,12 +107,17 @@ class _Store:
     def _is_paused(self) -> bool:
         return time.monotonic() < self._pause_ends
 
-    def _pause(self, error: RedisError) -> None:
-        with self._lock:
-            if self._is_paused():
-                return
+    def _try(self, ask: Callable[[], _Answer]) -> _Answer | None:
+        """What Redis answers; None where it does not, and for a while after."""
+        if self._is_paused():
+            return None
+        try:
+            return ask()
+        except RedisError as error:
+            if not self._is_paused():
+                logger.warning("searches find their pages anew: Redis does not answer", error=str(error))
             self._pause_ends = time.monotonic() + _PAUSE
-        logger.warning("searches find their pages anew: Redis does not answer", error=str(error))
+            return None
 
 
 @lru_cache(maxsize=1)
