@@ -99,6 +99,8 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
     if not inverse.permission & call.permissions:
         raise Forbidden
     try:
+        if inverse.action != "restore":
+            _require_living(call, record, inverse.resource)
         proposal = _PROPOSALS[inverse.action](call, record, inverse.resource)
     except GatewayError as refusal:
         if refusal.status < 500:  # by an earlier state it may be refused wrongly
@@ -202,7 +204,6 @@ def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
 
 
 def _delete(call: Call, record: OperationRecord, resource: str) -> Proposal:
-    _require_living(call, record, resource)
     return propose_delete(call, resource=resource, id=_target(record), recursive=False)
 
 
@@ -222,7 +223,6 @@ def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
 
 
 def _switch(call: Call, record: OperationRecord, resource: str, *, enabled: bool) -> Proposal:
-    _require_living(call, record, resource)
     proposal = propose_enabled(call, resource=resource, id=_target(record), enabled=enabled)
     _require_unchanged(call, record, proposal, changes_of(record))
     return proposal
@@ -230,7 +230,6 @@ def _switch(call: Call, record: OperationRecord, resource: str, *, enabled: bool
 
 def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
     """Back to the container it was in, if it still is in the one it was put in; its name does not matter."""
-    _require_living(call, record, resource)
     change = _change_of_name(record)
     before, after = change.before[0], change.after[0]
     containers = identities_of(client_of(call), record, [change])
@@ -244,7 +243,6 @@ def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
 
 def _rename(call: Call, record: OperationRecord, resource: str) -> Proposal:
     """Back to the name it had, if it still has the one it was given; where it is does not matter."""
-    _require_living(call, record, resource)
     change = _change_of_name(record)
     before, after = DistinguishedName.parse(change.before[0]), DistinguishedName.parse(change.after[0])
     proposal = propose_rename(call, resource=resource, id=_target(record), name=before.rdn_value)
@@ -263,9 +261,8 @@ def _place(expected: str, current: str) -> Difference:
     return {"attribute": "distinguishedName", "expected": [expected], "current": [current]}
 
 
-def _change_members(call: Call, record: OperationRecord, resource: str) -> Proposal:
+def _change_members(call: Call, record: OperationRecord, _: str) -> Proposal:
     """Who was added goes, who was removed comes back, as far as each is still as the change left it."""
-    _require_living(call, record, resource)
     (change,) = changes_of(record)
     (present,) = _present_changes(call, record, [change])
     removed, added = (
@@ -277,7 +274,6 @@ def _change_members(call: Call, record: OperationRecord, resource: str) -> Propo
 
 
 def _update(call: Call, record: OperationRecord, resource: str) -> Proposal:
-    _require_living(call, record, resource)
     client = client_of(call)
     recorded = changes_of(record)
     wanted = [change for change in recorded if can_be_put_back(change)]
