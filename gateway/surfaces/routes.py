@@ -32,7 +32,7 @@ class Route:
     view: Callable[..., HttpResponseBase]
     name: str
     operations: Mapping[str, Operation] = field(default_factory=dict)
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def operation(self, method: str | None) -> Operation | None:
         return self.operations.get("GET" if method == "HEAD" else method or "")
@@ -78,7 +78,7 @@ def _resolve(path: str, addresses: str) -> Route | None:
         view=match.func,
         name=match.view_name or "other",
         operations=_operations_of(match.func),
-        arguments={name: value for name, value in match.kwargs.items() if isinstance(value, str)},
+        arguments=match.kwargs,
     )
 
 
