@@ -136,6 +136,7 @@ def test_one_that_came_beside_others_a_moment_ago(
     asking: Integration, directory: Directory, organizational_unit: str, name: str
 ) -> None:
     """What has changed in a container since it was read is asked for again."""
+    directory.add_unit("other", parent=organizational_unit)
     body = {"name": f"Goop {name}", "parent": organizational_unit}
     dry_run = asking.post("/api/ad/contacts?dryRun=true", body)
     assert dry_run.body["risk"] == "ordinary"
