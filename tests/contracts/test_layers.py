@@ -57,7 +57,7 @@ def test_extras_are_imported_in_one_place_each() -> None:
         if module in brought_by and locked.isdisjoint(name.lower().replace("_", "-") for name in brought_by[module])
     }
     needing = {user for module in extras for user in graph.find_modules_that_directly_import(module)}
-    assert needing == {"gateway.surfaces.agent.protocol", "core.span_export"}
+    assert needing == {"gateway.surfaces.agent.protocol", "core.tracing.span_export"}
 
 
 def test_no_files_need_one_another(imports: grimp.ImportGraph) -> None:

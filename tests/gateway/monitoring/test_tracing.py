@@ -17,8 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from core.call import SupervisionLevel
 from core.configuration import BadConfiguration
-from core.span_export import Recorder
 from core.tracing import require_usable
+from core.tracing.span_export import Recorder
 from lab.commands import PROJECT
 from lab.directory import Directory
 from lab.domain import Domain

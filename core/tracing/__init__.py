@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 from core.configuration import BadConfiguration
 
 if TYPE_CHECKING:  # it imports the SDK
-    from core.span_export import Recorder
+    from core.tracing.span_export import Recorder
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -145,7 +145,7 @@ def _recorder() -> "Recorder":
     global _made  # noqa: PLW0603 - one for the process
     with _making:
         if _made is None:
-            from core.span_export import Recorder
+            from core.tracing.span_export import Recorder
 
             _made = Recorder()
     return _made
