@@ -3,9 +3,10 @@
 from approvals.models import ChangeRequest
 from audit.model_changes.descriptions import Facts, Secret, audited_model, columns_of
 from core.shapes import render_timestamp
+from core.text.messages import message
 
 
-@audited_model("change-requests", ChangeRequest, hidden=("input", "secret"))
+@audited_model("change-requests", ChangeRequest, one=message("a change request"), hidden=("input", "secret"))
 def describe_change_request(request: ChangeRequest) -> Facts:
     shown = columns_of(request, "status", "first_approved_by", "first_comment", "decided_by", "comment", "assigned_to")
     return Facts(

@@ -62,7 +62,8 @@ HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 class Operation:
     """One thing the gateway can do.
 
-    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the
+    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `label` is what people call
+    it, with what it is done to in braces: `Read {a user}`, in whose place a known name is put; `permission` admits the
     caller if any of its members is held; `requires` is what every such call needs besides (what the target itself asks
     for is the proposal's business); `risk` is the least risk of a change, `inverse` the verb of the one that takes it
     back; `creates` is whether it makes what it answers with; `body` and `query` are input shapes; `output` is a
@@ -71,6 +72,7 @@ class Operation:
 
     name: str
     route: str
+    label: str
     function: Callable[..., Any]
     permission: frozenset[str]
     requires: frozenset[str]
@@ -138,6 +140,7 @@ _operations: dict[str, Operation] = {}
 def operation(
     name: str,
     route: str,
+    label: str,
     *,
     permission: str | frozenset[str],
     requires: frozenset[str] = frozenset(),
@@ -165,6 +168,8 @@ def operation(
             raise ValueError(f"operation {name} has no permission")
         if not (function.__doc__ or "").strip():
             raise ValueError(f"operation {name} has no docstring")
+        if not label:
+            raise ValueError(f"operation {name} has no label")
         if (effect is Effect.CHANGE) is isinstance(inverse, EllipsisType):
             raise ValueError(f"operation {name}: a change of the directory says its inverse, and nothing else does")
         for other in _operations.values():

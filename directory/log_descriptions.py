@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.model_changes.descriptions import Facts, audited_model, columns_of
+from core.text.messages import message
 from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 
@@ -22,7 +23,9 @@ def connection_access_widened(before: Mapping[str, Any] | None, after: Mapping[s
     return [reason for reason, causes in reasons.items() if causes & changed]
 
 
-@audited_model("directories", DirectoryConnection, widened_access=connection_access_widened)
+@audited_model(
+    "directories", DirectoryConnection, one=message("a directory connection"), widened_access=connection_access_widened
+)
 def describe_connection(row: DirectoryConnection) -> Facts:
     return Facts(
         name=row.name,
@@ -37,7 +40,7 @@ def describe_connection(row: DirectoryConnection) -> Facts:
     )
 
 
-@audited_model("saved-filters", SavedFilter)
+@audited_model("saved-filters", SavedFilter, one=message("a saved filter"))
 def describe_saved_filter(row: SavedFilter) -> Facts:
     return Facts(
         name=row.name,
@@ -51,7 +54,7 @@ def describe_saved_filter(row: SavedFilter) -> Facts:
     )
 
 
-@audited_model("change-templates", ChangeTemplate)
+@audited_model("change-templates", ChangeTemplate, one=message("a change template"))
 def describe_change_template(row: ChangeTemplate) -> Facts:
     values = ((name, value) for name, each in row.attributes.items() for value in each or ("",))
     return Facts(

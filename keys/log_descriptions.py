@@ -153,7 +153,7 @@ def _shown_scopes(scopes: ScopesAsKept) -> dict[str, tuple[str, ...]]:
     }
 
 
-@audited_model("api-keys", ApiKey, widened_access=key_access_widened)
+@audited_model("api-keys", ApiKey, one=message("an API key"), widened_access=key_access_widened)
 def describe_key(key: ApiKey) -> Facts:
     """A key may do what its owner and its role permit, from `addresses` and in `scopes` (empty: all), until it ends."""
     owner, role = key.owner, key.role
@@ -189,7 +189,7 @@ def describe_key(key: ApiKey) -> Facts:
     )
 
 
-@audited_model("roles", Role, widened_access=role_access_widened)
+@audited_model("roles", Role, one=message("a role"), widened_access=role_access_widened)
 def describe_role(role: Role) -> Facts:
     permissions = _names(role.permissions.all())
     return Facts(
@@ -199,7 +199,7 @@ def describe_role(role: Role) -> Facts:
     )
 
 
-@audited_model("people", Person, widened_access=person_access_widened, identifier="public_id")
+@audited_model("people", Person, one=message("a person"), widened_access=person_access_widened, identifier="public_id")
 def describe_person(person: Person) -> Facts:
     """A person may do what they and their groups are given. Each of the `scopes` confines them."""
     direct = _names(person.user_permissions.all())
@@ -235,7 +235,7 @@ def describe_person(person: Person) -> Facts:
     )
 
 
-@audited_model("permission-groups", Group, widened_access=group_access_widened)
+@audited_model("permission-groups", Group, one=message("a permission group"), widened_access=group_access_widened)
 def describe_group(group: Group) -> Facts:
     permissions, scopes = _names(group.permissions.all()), kept_scopes(group)
     mapped = list(DirectoryGroup.objects.filter(group=group))

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from audit.redact import SECRET, ChangeJson
 from core.secrets.encryption import EncryptedTextField
 from core.shapes import render_timestamp
+from core.text.messages import Message, message
 
 _LARGEST_NUMBER = 2**63 - 1
 
@@ -69,11 +70,13 @@ def _widens_nothing(_before: Any, _after: Any) -> list[str]:
 class AuditedModel:
     """A table of the gateway's own: the resource of its operations, its model, and how a row is described.
 
+    `one` is what people call a row, with its article.
     `identifier` is the field that names a row: a UUID, or a number, which is then the last digits of a UUID.
     """
 
     resource: str
     model: type[Model]
+    one: Message
     describe: Describe
     widened_access: WidenedAccess
     identifier: str
@@ -109,6 +112,7 @@ def audited_model(
     resource: str,
     model: type[Model],
     *,
+    one: Message,
     widened_access: WidenedAccess = _widens_nothing,
     identifier: str = "id",
     hidden: Iterable[str] = (),
@@ -121,6 +125,7 @@ def audited_model(
         _tables[resource] = AuditedModel(
             resource=resource,
             model=model,
+            one=one,
             describe=describe,
             widened_access=widened_access,
             identifier=identifier,
@@ -144,6 +149,19 @@ def audited_model_of(model: type[Model]) -> AuditedModel | None:
 def names_of_changes() -> list[str]:
     """The names under which changes of own tables are recorded, beside those of operations."""
     return [f"{resource}.{action}" for resource in _tables for action in ("create", "update", "delete")]
+
+
+def label_of_change(resource: str, action: str) -> Message | None:
+    """What people call a change of an own table that no operation makes, such as `Create {a webhook endpoint}`."""
+    if resource not in _tables:
+        return None
+    one = _tables[resource].one
+    labels = {
+        "create": message("Create {{{object}}}", object=one),
+        "update": message("Update {{{object}}}", object=one),
+        "delete": message("Delete {{{object}}}", object=one),
+    }
+    return labels.get(action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

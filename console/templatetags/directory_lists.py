@@ -16,8 +16,7 @@ from console.directory.selection.actions import ACTIONS, Action, actions_for
 from console.shared.names import common_name, place
 from console.templatetags.console import address_with, moment
 from core.errors import GatewayError
-from core.text.vocabulary import noun_label
-from directory.shapes.kinds import RESOURCES
+from directory.shapes.wording.change_words import resource_words
 
 register = template.Library()
 
@@ -138,11 +137,7 @@ def nth(values: Sequence[str], place: int) -> str:
     return values[place] if place < len(values) else ""
 
 
-@register.filter
-def resource_words(resource: str, count: int) -> str:
-    """What the objects under a path are called, so many of them."""
-    declared = RESOURCES[resource if resource in RESOURCES else "objects"]
-    return noun_label(declared.singular if count == 1 else declared.many)
+register.filter(resource_words)
 
 
 @register.filter

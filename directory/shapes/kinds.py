@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from active_directory import ANYTHING, And, Equals, Filter, Not
+from core.text.messages import Message, message
 
 
 class Kind(StrEnum):
@@ -33,16 +34,18 @@ _NAMING: Final = frozenset({"displayName", "description"})
 class KindDeclaration:
     """What the gateway knows of a kind.
 
-    `one` and `many` are what people call its objects. Those of one of the `classes` are of this kind. `attributes` are
-    in a record when the caller names none: a useful set. The permissions to create, update and delete an object end in
-    `permission`. A kind with a path of its own has a `resource`, as the path and the operations call it: a search there
-    is confined by `condition`, an object that is created there is of the `object_class`, and `columns` are shown in a
-    list to whoever has chosen none. The path of `object` has the objects of every kind.
+    `singular`, `one` and `many` are what people call its objects: `user`, `a user`, `users`. Those of one of the
+    `classes` are of this kind. `attributes` are in a record when the caller names none: a useful set. The permissions
+    to create, update and delete an object end in `permission`. A kind with a path of its own has a `resource`, as the
+    path and the operations call it: a search there is confined by `condition`, an object that is created there is of
+    the `object_class`, and `columns` are shown in a list to whoever has chosen none. The path of `object` has the
+    objects of every kind.
     """
 
     kind: Kind
-    one: str
-    many: str
+    singular: Message
+    one: Message
+    many: Message
     classes: tuple[str, ...] = ()
     attributes: frozenset[str] = _NAMING
     permission: str = "object"
@@ -50,10 +53,6 @@ class KindDeclaration:
     resource: str = ""
     condition: Filter = ANYTHING
     columns: tuple[str, ...] = ("description",)
-
-    @property
-    def singular(self) -> str:
-        return self.one.partition(" ")[2]
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -76,8 +75,9 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
     for declared in (
         KindDeclaration(
             kind=Kind.SERVICE_ACCOUNT,
-            one="a service account",
-            many="service accounts",
+            singular=message("service account"),
+            one=message("a service account"),
+            many=message("service accounts"),
             classes=(
                 "msDS-ManagedServiceAccount",
                 "msDS-GroupManagedServiceAccount",
@@ -88,8 +88,9 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
         ),
         KindDeclaration(
             kind=Kind.COMPUTER,
-            one="a computer",
-            many="computers",
+            singular=message("computer"),
+            one=message("a computer"),
+            many=message("computers"),
             classes=("computer",),
             attributes=_NAMING
             | {"dNSHostName", "location", "managedBy", "servicePrincipalName"}
@@ -105,8 +106,9 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
         ),
         KindDeclaration(
             kind=Kind.USER,
-            one="a user",
-            many="users",
+            singular=message("user"),
+            one=message("a user"),
+            many=message("users"),
             classes=("user",),
             attributes=_NAMING
             | {"givenName", "sn", "initials", "mail", "telephoneNumber", "mobile", "title", "department", "company"}
@@ -119,8 +121,9 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
         ),
         KindDeclaration(
             kind=Kind.GROUP,
-            one="a group",
-            many="groups",
+            singular=message("group"),
+            one=message("a group"),
+            many=message("groups"),
             classes=("group",),
             attributes=_NAMING | {"mail", "managedBy", "sAMAccountName", "objectSid"},
             permission="group",
@@ -130,8 +133,9 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
         ),
         KindDeclaration(
             kind=Kind.ORGANIZATIONAL_UNIT,
-            one="an organizational unit",
-            many="organizational units",
+            singular=message("organizational unit"),
+            one=message("an organizational unit"),
+            many=message("organizational units"),
             classes=("organizationalUnit",),
             attributes=_NAMING | {"managedBy", "street", "l", "st", "postalCode", "c", "gPLink"},
             permission="organizationalunit",
@@ -141,16 +145,25 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
         ),
         KindDeclaration(
             kind=Kind.CONTACT,
-            one="a contact",
-            many="contacts",
+            singular=message("contact"),
+            one=message("a contact"),
+            many=message("contacts"),
             classes=("contact",),
             attributes=_NAMING | {"givenName", "sn", "mail", "telephoneNumber", "company", "proxyAddresses"},
             resource="contacts",
             condition=Equals("objectClass", "contact"),
             columns=("mail", "telephoneNumber", "company"),
         ),
-        KindDeclaration(kind=Kind.CONTAINER, one="a container", many="containers"),
-        KindDeclaration(kind=Kind.OBJECT, one="an object", many="objects", resource="objects"),
+        KindDeclaration(
+            kind=Kind.CONTAINER, singular=message("container"), one=message("a container"), many=message("containers")
+        ),
+        KindDeclaration(
+            kind=Kind.OBJECT,
+            singular=message("object"),
+            one=message("an object"),
+            many=message("objects"),
+            resource="objects",
+        ),
     )
 }
 

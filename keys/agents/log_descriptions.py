@@ -36,7 +36,7 @@ def client_access_widened(before: Access | None, after: Access) -> list[str]:
     return reasons
 
 
-@audited_model("agents", AgentGrant, widened_access=agent_access_widened)
+@audited_model("agents", AgentGrant, one=message("an agent"), widened_access=agent_access_widened)
 def describe_agent(grant: AgentGrant) -> Facts:
     client, person = grant.client, grant.person
     return Facts(
@@ -52,7 +52,7 @@ def describe_agent(grant: AgentGrant) -> Facts:
     )
 
 
-@audited_model("agent-clients", AgentClient, widened_access=client_access_widened)
+@audited_model("agent-clients", AgentClient, one=message("an agent client"), widened_access=client_access_widened)
 def describe_client(client: AgentClient) -> Facts:
     addresses = tuple(client.redirect_uris.split())
     return Facts(

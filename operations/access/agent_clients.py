@@ -21,6 +21,7 @@ from keys.models.agents import AgentClient, AgentGrant, Ended
 @rest_operation(
     "agent-clients.search",
     "GET agent-clients",
+    "Search agent clients",
     permission="keys.view_agentclient",
     query=SearchAgentClients,
     output=Page[AgentClientRecord],
@@ -36,7 +37,11 @@ def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[Agent
 
 
 @rest_operation(
-    "agent-clients.read", "GET agent-clients/{id}", permission="keys.view_agentclient", output=AgentClientRecord
+    "agent-clients.read",
+    "GET agent-clients/{id}",
+    "Read {an agent client}",
+    permission="keys.view_agentclient",
+    output=AgentClientRecord,
 )
 def read_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     """Read one program that people can connect as an agent."""
@@ -46,6 +51,7 @@ def read_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
 @administration(
     "agent-clients.create",
     "POST agent-clients",
+    "Create {an agent client}",
     permission="keys.add_agentclient",
     creates=True,
     body=CreateAgentClient,
@@ -62,6 +68,7 @@ def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRe
 @administration(
     "agent-clients.disable",
     "POST agent-clients/{id}/disable",
+    "Disable {an agent client}",
     permission="keys.change_agentclient",
     output=AgentClientRecord,
 )
@@ -78,6 +85,7 @@ def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
 @administration(
     "agent-clients.enable",
     "POST agent-clients/{id}/enable",
+    "Enable {an agent client}",
     permission="keys.change_agentclient",
     output=AgentClientRecord,
 )
@@ -88,7 +96,12 @@ def enable_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     return _as_json(_find(id))
 
 
-@administration("agent-clients.delete", "DELETE agent-clients/{id}", permission="keys.delete_agentclient")
+@administration(
+    "agent-clients.delete",
+    "DELETE agent-clients/{id}",
+    "Delete {an agent client}",
+    permission="keys.delete_agentclient",
+)
 def delete_agent_client(_: Call, *, id: UUID) -> None:
     """Delete a client that nobody lets do anything now."""
     client = _find(id)

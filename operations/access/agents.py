@@ -21,7 +21,12 @@ class SearchOwnAgents(PageQuery):
 
 
 @rest_operation(
-    "agents.search", "GET agents", permission="keys.view_agentgrant", query=SearchAgents, output=Page[AgentRecord]
+    "agents.search",
+    "GET agents",
+    "Search agents",
+    permission="keys.view_agentgrant",
+    query=SearchAgents,
+    output=Page[AgentRecord],
 )
 def search_agents(call: Call, *, query: SearchAgents) -> Page[AgentRecord]:
     """List what people let agents do, newest first."""
@@ -29,7 +34,12 @@ def search_agents(call: Call, *, query: SearchAgents) -> Page[AgentRecord]:
 
 
 @rest_operation(
-    "agents.list-own", "GET agents/own", permission=SIGNED_IN, query=SearchOwnAgents, output=Page[AgentRecord]
+    "agents.list-own",
+    "GET agents/own",
+    "List own agents",
+    permission=SIGNED_IN,
+    query=SearchOwnAgents,
+    output=Page[AgentRecord],
 )
 def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
     """List the agents that act for you, newest first."""
@@ -37,14 +47,21 @@ def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
     return page_of(call, own, query=query, order=("-created_at", "-id"), render=agent_as_json)
 
 
-@rest_operation("agents.read", "GET agents/{id}", permission="keys.view_agentgrant", output=AgentRecord)
+@rest_operation(
+    "agents.read", "GET agents/{id}", "Read {an agent}", permission="keys.view_agentgrant", output=AgentRecord
+)
 def read_agent(_: Call, *, id: UUID) -> AgentRecord:
     """Read what one person lets one agent do."""
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
 @administration(
-    "agents.update", "PATCH agents/{id}", permission="keys.change_agentgrant", body=UpdateAgent, output=AgentRecord
+    "agents.update",
+    "PATCH agents/{id}",
+    "Update {an agent}",
+    permission="keys.change_agentgrant",
+    body=UpdateAgent,
+    output=AgentRecord,
 )
 def update_agent(_: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:
     """Change the supervision level of one agent. It holds from its next request on."""
@@ -55,7 +72,13 @@ def update_agent(_: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@administration("agents.revoke", "POST agents/{id}/revoke", permission="keys.change_agentgrant", output=AgentRecord)
+@administration(
+    "agents.revoke",
+    "POST agents/{id}/revoke",
+    "Revoke {an agent}",
+    permission="keys.change_agentgrant",
+    output=AgentRecord,
+)
 def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what somebody lets an agent do, for good. Every request with its tokens is refused from now on."""
     own_rows.find(_grants(), pk=id)
@@ -63,7 +86,13 @@ def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@administration("agents.revoke-own", "POST agents/own/{id}/revoke", permission=SIGNED_IN, output=AgentRecord)
+@administration(
+    "agents.revoke-own",
+    "POST agents/own/{id}/revoke",
+    "Revoke {an agent of one's own}",
+    permission=SIGNED_IN,
+    output=AgentRecord,
+)
 def revoke_own_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what you let an agent do, for good. Every request with its tokens is refused from now on."""
     own = _grants().filter(person_id=call.person.id)

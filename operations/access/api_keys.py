@@ -41,14 +41,21 @@ from operations.access.granting import acts_as_superuser
 
 
 @rest_operation(
-    "api-keys.search", "GET api-keys", permission="keys.view_apikey", query=SearchApiKeys, output=Page[ApiKeyRecord]
+    "api-keys.search",
+    "GET api-keys",
+    "Search API keys",
+    permission="keys.view_apikey",
+    query=SearchApiKeys,
+    output=Page[ApiKeyRecord],
 )
 def search_api_keys(call: Call, *, query: SearchApiKeys) -> Page[ApiKeyRecord]:
     """List the API keys, newest first."""
     return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=api_key_as_json)
 
 
-@rest_operation("api-keys.read", "GET api-keys/{id}", permission="keys.view_apikey", output=ApiKeyRecord)
+@rest_operation(
+    "api-keys.read", "GET api-keys/{id}", "Read {an API key}", permission="keys.view_apikey", output=ApiKeyRecord
+)
 def read_api_key(_: Call, *, id: UUID) -> ApiKeyRecord:
     """Read one API key. Its value is not kept and cannot be shown again."""
     return api_key_as_json(find_key(id))
@@ -57,6 +64,7 @@ def read_api_key(_: Call, *, id: UUID) -> ApiKeyRecord:
 @administration(
     "api-keys.create",
     "POST api-keys",
+    "Create {an API key}",
     permission="keys.add_apikey",
     creates=True,
     body=CreateApiKey,
@@ -75,7 +83,12 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
 
 
 @administration(
-    "api-keys.update", "PATCH api-keys/{id}", permission="keys.change_apikey", body=UpdateApiKey, output=ApiKeyRecord
+    "api-keys.update",
+    "PATCH api-keys/{id}",
+    "Update {an API key}",
+    permission="keys.change_apikey",
+    body=UpdateApiKey,
+    output=ApiKeyRecord,
 )
 def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     """Change an API key of your own; a superuser changes any. It holds from the next request on."""
@@ -88,7 +101,7 @@ def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     return api_key_as_json(find_key(id))
 
 
-@administration("api-keys.delete", "DELETE api-keys/{id}", permission="keys.delete_apikey")
+@administration("api-keys.delete", "DELETE api-keys/{id}", "Delete {an API key}", permission="keys.delete_apikey")
 def delete_api_key(_: Call, *, id: UUID) -> None:
     """Delete an API key that is revoked, expired or linked to no directory."""
     key = find_key(id)
@@ -97,7 +110,13 @@ def delete_api_key(_: Call, *, id: UUID) -> None:
     key.delete()
 
 
-@administration("api-keys.revoke", "POST api-keys/{id}/revoke", permission="keys.change_apikey", output=ApiKeyRecord)
+@administration(
+    "api-keys.revoke",
+    "POST api-keys/{id}/revoke",
+    "Revoke {an API key}",
+    permission="keys.change_apikey",
+    output=ApiKeyRecord,
+)
 def revoke_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:
     """Revoke an API key for good, whoever owns it. Every request with it is refused from now on."""
     lifecycle.revoke(find_key(id), revoked_by_id=call.person.id or None)
@@ -107,6 +126,7 @@ def revoke_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:
 @administration(
     "api-keys.rotate",
     "POST api-keys/{id}/rotate",
+    "Rotate {an API key}",
     permission="keys.change_apikey",
     body=RotateApiKey,
     output=RotatedRecord,
@@ -121,6 +141,7 @@ def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord
 @administration(
     "api-keys.create-link",
     "POST api-keys/{id}/links",
+    "Link {an API key} to a directory",
     permission="keys.change_apikey",
     creates=True,
     body=CreateLink,
@@ -135,7 +156,12 @@ def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     return link_as_json(lifecycle.link(key, connection))
 
 
-@administration("api-keys.delete-link", "DELETE api-keys/{id}/links/{clientId}", permission="keys.change_apikey")
+@administration(
+    "api-keys.delete-link",
+    "DELETE api-keys/{id}/links/{clientId}",
+    "Delete a link of {an API key}",
+    permission="keys.change_apikey",
+)
 def delete_link(_: Call, *, id: UUID, client_id: UUID) -> None:
     """Remove the link of an API key to a directory."""
     if not Link.objects.filter(api_key_id=id, client_id=client_id).delete()[0]:
@@ -204,6 +230,7 @@ def _assign(key: ApiKey, given: dict[str, Any]) -> None:
 @rest_operation(
     "api-keys.read-effective-permissions",
     "GET api-keys/{id}/permissions",
+    "Read the effective permissions of {an API key}",
     permission="keys.view_apikey",
     output=KeyPermissionsRecord,
 )
@@ -230,6 +257,7 @@ class KeyUsageRecord(TypedDict):
 @rest_operation(
     "api-keys.read-usage",
     "GET api-keys/{id}/usage",
+    "Read the usage of {an API key}",
     permission="keys.view_apikey",
     query=ReadUsage,
     output=KeyUsageRecord,
@@ -264,7 +292,13 @@ class KeysToLookAtRecord(TypedDict):
     unused: DueKeysRecord
 
 
-@rest_operation("api-keys.list-due", "GET api-keys/due", permission="keys.view_apikey", output=KeysToLookAtRecord)
+@rest_operation(
+    "api-keys.list-due",
+    "GET api-keys/due",
+    "List due API keys",
+    permission="keys.view_apikey",
+    output=KeysToLookAtRecord,
+)
 def list_due_keys(_: Call) -> KeysToLookAtRecord:
     """List the valid API keys that expire within 30 days, and those that have not been used for 90."""
     return {"expiring": _due_record(find_expiring()), "unused": _due_record(find_unused())}

@@ -39,7 +39,7 @@ class MeRecord(TypedDict):
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
 
 
-@operation("me.read", "GET me", permission=SIGNED_IN, output=MeRecord)
+@operation("me.read", "GET me", "Read who is calling", permission=SIGNED_IN, output=MeRecord)
 def read_me(call: Call) -> MeRecord:
     """Show who the credential acts as, for which directory, and what it may do now."""
     return {

@@ -132,7 +132,12 @@ class PersonScopesRecord(ScopesRecord):
 
 
 @rest_operation(
-    "people.search", "GET users", permission="keys.view_person", query=SearchPeople, output=Page[UserRecord]
+    "people.search",
+    "GET users",
+    "Search people",
+    permission="keys.view_person",
+    query=SearchPeople,
+    output=Page[UserRecord],
 )
 def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     """List the people by name."""
@@ -144,13 +149,19 @@ def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 
-@rest_operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord)
+@rest_operation("people.read", "GET users/{id}", "Read {a person}", permission="keys.view_person", output=UserRecord)
 def read_person(_: Call, *, id: UUID) -> UserRecord:
     """Read one person."""
     return _record(find_person(id))
 
 
-@rest_operation("people.read-scopes", "GET users/{id}/scopes", permission="keys.view_person", output=PersonScopesRecord)
+@rest_operation(
+    "people.read-scopes",
+    "GET users/{id}/scopes",
+    "Read the scopes of {a person}",
+    permission="keys.view_person",
+    output=PersonScopesRecord,
+)
 def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
     """Read what a person is confined to by its names of now, by themselves and by each of their groups."""
     person = find_person(id)
@@ -164,7 +175,13 @@ def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
 
 
 @administration(
-    "people.create", "POST users", permission="keys.add_person", creates=True, body=CreatePerson, output=UserRecord
+    "people.create",
+    "POST users",
+    "Create {a person}",
+    permission="keys.add_person",
+    creates=True,
+    body=CreatePerson,
+    output=UserRecord,
 )
 def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
     """Create a local account with permissions you hold yourself."""
@@ -184,7 +201,12 @@ def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
 
 
 @administration(
-    "people.update", "PATCH users/{id}", permission="keys.change_person", body=UpdatePerson, output=UserRecord
+    "people.update",
+    "PATCH users/{id}",
+    "Update {a person}",
+    permission="keys.change_person",
+    body=UpdatePerson,
+    output=UserRecord,
 )
 def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
@@ -207,7 +229,7 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     return _record(find_person(id))
 
 
-@administration("people.delete", "DELETE users/{id}", permission="keys.delete_person")
+@administration("people.delete", "DELETE users/{id}", "Delete {a person}", permission="keys.delete_person")
 def delete_person(call: Call, *, id: UUID) -> None:
     """Delete a person who owns no API key. Deactivating keeps their name for the log's readers."""
     person = find_person(id)
@@ -217,7 +239,12 @@ def delete_person(call: Call, *, id: UUID) -> None:
     own_rows.delete(person, used=message("The person owns API keys."))
 
 
-@administration("people.reset-second-factor", "POST users/{id}/reset-second-factor", permission="keys.change_person")
+@administration(
+    "people.reset-second-factor",
+    "POST users/{id}/reset-second-factor",
+    "Reset the second factor of {a person}",
+    permission="keys.change_person",
+)
 def reset_second_factor(call: Call, *, id: UUID) -> None:
     """Turn somebody's second factor off, say because their telephone is lost. Your own is removed with a code."""
     person = find_person(id)
@@ -238,6 +265,7 @@ class ForeignSessionRecord(TypedDict):
 @rest_operation(
     "people.list-sessions",
     "GET users/{id}/sessions",
+    "List the sessions of {a person}",
     permission="keys.change_person",
     query=PageQuery,
     output=Page[ForeignSessionRecord],
@@ -260,7 +288,12 @@ def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[Foreig
     return page_of(call, living, query=query, order=("-last_seen_at", "id"), render=render, bound_to=f"of {id}")
 
 
-@administration("people.end-sessions", "POST users/{id}/end-sessions", permission="keys.change_person")
+@administration(
+    "people.end-sessions",
+    "POST users/{id}/end-sessions",
+    "End the sessions of {a person}",
+    permission="keys.change_person",
+)
 def end_user_sessions(call: Call, *, id: UUID) -> None:
     """Sign somebody out everywhere: all of their sessions and access tokens end. They can sign in again."""
     person = find_person(id)
@@ -362,6 +395,7 @@ def _record(person: Any) -> UserRecord:
 @rest_operation(
     "people.read-effective-permissions",
     "GET users/{id}/permissions",
+    "Read the effective permissions of {a person}",
     permission="keys.view_person",
     output=PersonPermissionsRecord,
 )

@@ -98,6 +98,7 @@ class PermissionGroupRecord(TypedDict):
 @rest_operation(
     "permission-groups.search",
     "GET permission-groups",
+    "Search permission groups",
     permission="keys.view_person",
     query=PageQuery,
     output=Page[PermissionGroupRecord],
@@ -109,7 +110,11 @@ def search_permission_groups(call: Call, *, query: PageQuery) -> Page[Permission
 
 
 @rest_operation(
-    "permission-groups.read", "GET permission-groups/{id}", permission="keys.view_person", output=PermissionGroupRecord
+    "permission-groups.read",
+    "GET permission-groups/{id}",
+    "Read {a permission group}",
+    permission="keys.view_person",
+    output=PermissionGroupRecord,
 )
 def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     """Read one group of permissions."""
@@ -119,6 +124,7 @@ def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
 @rest_operation(
     "permission-groups.read-scopes",
     "GET permission-groups/{id}/scopes",
+    "Read the scopes of {a permission group}",
     permission="keys.view_person",
     output=ScopesRecord,
 )
@@ -130,6 +136,7 @@ def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
 @administration(
     "permission-groups.create",
     "POST permission-groups",
+    "Create {a permission group}",
     permission="keys.change_person",
     creates=True,
     body=CreateGroupOfPermissions,
@@ -144,6 +151,7 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
 @administration(
     "permission-groups.update",
     "PATCH permission-groups/{id}",
+    "Update {a permission group}",
     permission="keys.change_person",
     body=UpdateGroupOfPermissions,
     output=PermissionGroupRecord,
@@ -154,7 +162,12 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
     return _save(call, _find(id), body.given())
 
 
-@administration("permission-groups.delete", "DELETE permission-groups/{id}", permission="keys.change_person")
+@administration(
+    "permission-groups.delete",
+    "DELETE permission-groups/{id}",
+    "Delete {a permission group}",
+    permission="keys.change_person",
+)
 def delete_permission_group(call: Call, *, id: UUID) -> None:
     """Delete a group of permissions; its members lose what it gave them. Only superusers can.
 

@@ -27,7 +27,12 @@ class PermissionRecord(TypedDict):
 
 
 @rest_operation(
-    "permissions.search", "GET permissions", permission=SIGNED_IN, query=PageQuery, output=Page[PermissionRecord]
+    "permissions.search",
+    "GET permissions",
+    "Search permissions",
+    permission=SIGNED_IN,
+    query=PageQuery,
+    output=Page[PermissionRecord],
 )
 def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord]:
     """List the permissions that people and roles can be given."""

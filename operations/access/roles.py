@@ -83,34 +83,55 @@ class RoleRecord(TypedDict):
     changedAt: Moment | None
 
 
-@rest_operation("roles.search", "GET roles", permission="keys.view_role", query=SearchRoles, output=Page[RoleRecord])
+@rest_operation(
+    "roles.search", "GET roles", "Search roles", permission="keys.view_role", query=SearchRoles, output=Page[RoleRecord]
+)
 def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
     """List the roles by name."""
     roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
     return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
 
 
-@rest_operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord)
+@rest_operation("roles.read", "GET roles/{id}", "Read {a role}", permission="keys.view_role", output=RoleRecord)
 def read_role(_: Call, *, id: UUID) -> RoleRecord:
     """Read one role."""
     return _record(find_role(id))
 
 
-@rest_operation("roles.read-scopes", "GET roles/{id}/scopes", permission="keys.view_role", output=ScopesRecord)
+@rest_operation(
+    "roles.read-scopes",
+    "GET roles/{id}/scopes",
+    "Read the scopes of {a role}",
+    permission="keys.view_role",
+    output=ScopesRecord,
+)
 def read_role_scopes(_: Call, *, id: UUID) -> ScopesRecord:
     """Read what a role is confined to by its names of now, asked of the directories."""
     return {"items": look_up(find_role(id).scopes)}
 
 
 @administration(
-    "roles.create", "POST roles", permission="keys.add_role", creates=True, body=CreateRole, output=RoleRecord
+    "roles.create",
+    "POST roles",
+    "Create {a role}",
+    permission="keys.add_role",
+    creates=True,
+    body=CreateRole,
+    output=RoleRecord,
 )
 def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
     """Create a role from permissions you hold yourself."""
     return _save(call, Role(), dict(body))
 
 
-@administration("roles.update", "PATCH roles/{id}", permission="keys.change_role", body=UpdateRole, output=RoleRecord)
+@administration(
+    "roles.update",
+    "PATCH roles/{id}",
+    "Update {a role}",
+    permission="keys.change_role",
+    body=UpdateRole,
+    output=RoleRecord,
+)
 def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     """Change a role. Every key with it has the new permissions at its next request."""
     role = find_role(id)
@@ -119,7 +140,7 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     return _save(call, role, body.given())
 
 
-@administration("roles.delete", "DELETE roles/{id}", permission="keys.delete_role")
+@administration("roles.delete", "DELETE roles/{id}", "Delete {a role}", permission="keys.delete_role")
 def delete_role(_: Call, *, id: UUID) -> None:
     """Delete a role that no key has."""
     own_rows.delete(find_role(id), used=message("API keys have this role."))
@@ -158,6 +179,7 @@ class FindScopes(Body):
 @rest_operation(
     "roles.find-scopes",
     "POST roles/find-scopes",
+    "Find what scopes stand for",
     permission=frozenset({"keys.add_role", "keys.change_role", "keys.add_person", "keys.change_person"}),
     body=FindScopes,
     output=ScopesRecord,

@@ -57,6 +57,7 @@ class AccountQuery(SearchQuery):
 @operation(
     "accounts.search",
     "GET ad/accounts",
+    "Search accounts by their state",
     permission="directory.read_object",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,

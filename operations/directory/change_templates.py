@@ -128,6 +128,7 @@ class ChangeTemplateRecord(TypedDict):
 @rest_operation(
     "change-templates.list",
     "GET ad/change-templates",
+    "List change templates",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
     query=PageQuery,
@@ -144,6 +145,7 @@ def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplat
 @rest_operation(
     "change-templates.read",
     "GET ad/change-templates/{id}",
+    "Read {a change template}",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
     output=ChangeTemplateRecord,
@@ -156,6 +158,7 @@ def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
 @administration(
     "change-templates.create",
     "POST ad/change-templates",
+    "Create {a change template}",
     permission=MANAGE,
     target=Target.DIRECTORY,
     creates=True,
@@ -171,6 +174,7 @@ def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeT
 @administration(
     "change-templates.update",
     "PATCH ad/change-templates/{id}",
+    "Update {a change template}",
     permission=MANAGE,
     target=Target.DIRECTORY,
     body=UpdateChangeTemplate,
@@ -182,7 +186,11 @@ def update_change_template(call: Call, *, id: UUID, body: UpdateChangeTemplate) 
 
 
 @administration(
-    "change-templates.delete", "DELETE ad/change-templates/{id}", permission=MANAGE, target=Target.DIRECTORY
+    "change-templates.delete",
+    "DELETE ad/change-templates/{id}",
+    "Delete {a change template}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
 )
 def delete_change_template(call: Call, *, id: UUID) -> None:
     """Delete a template. What was done with it stays as it is."""

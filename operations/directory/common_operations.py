@@ -11,6 +11,7 @@ from uuid import UUID
 from core.call import Call, Surface
 from core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from core.paging import Page
+from core.text.messages import message
 from directory.changes.accounts import propose_enabled, propose_unlocked
 from directory.changes.create import propose_create
 from directory.changes.delete import propose_delete
@@ -60,6 +61,18 @@ def declare_ordinary_operations(
     path = f"ad/{resource}"
     which = "" if len(declared.kinds) == 1 else " of any class"
     one, many, singular = (words + which for words in (declared.one, declared.many, declared.singular))
+    object = declared.one
+    labels = {
+        "search": message("Search {objects}", objects=declared.many),
+        "read-by-dn": message("Read {{{object}}} by distinguished name", object=object),
+        "read": message("Read {{{object}}}", object=object),
+        "create": message("Create {{{object}}}", object=object),
+        "update": message("Update {{{object}}}", object=object),
+        "delete": message("Delete {{{object}}}", object=object),
+        "move": message("Move {{{object}}}", object=object),
+        "rename": message("Rename {{{object}}}", object=object),
+        "who-can": message("List who can change {{{object}}}", object=object),
+    }
     words = {
         "search": f"Search {many} by text, filter and place.",
         "read-by-dn": f"Look up one {singular} by distinguished name.",
@@ -78,7 +91,7 @@ def declare_ordinary_operations(
     }
 
     def declared_as(action: str, route: str, **options: Any) -> Callable[[F], F]:
-        return _declared_as(f"{resource}.{action}", route, words[action], **options)
+        return _declared_as(f"{resource}.{action}", route, labels[action], words[action], **options)
 
     @declared_as(
         "search",
@@ -205,10 +218,11 @@ def declare_account_operations(resource: str) -> None:
     """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
     path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].one
 
-    def declare_switch(action: str, inverse: str, risk: Risk) -> None:
+    def declare_switch(action: str, label: str, inverse: str, risk: Risk) -> None:
         @_declared_as(
             f"{resource}.{action}",
             f"POST {path}/{action}",
+            label,
             f"{action.capitalize()} {one}'s account.",
             permission=f"directory.{action}_account",
             effect=Effect.CHANGE,
@@ -219,12 +233,13 @@ def declare_account_operations(resource: str) -> None:
         def switch(call: Call, *, id: UUID) -> Proposal:
             return propose_enabled(call, resource=resource, id=id, enabled=action == "enable")
 
-    declare_switch("enable", "disable", Risk.SECURITY)
-    declare_switch("disable", "enable", Risk.DESTRUCTIVE)
+    declare_switch("enable", message("Enable {{{object}}}", object=one), "disable", Risk.SECURITY)
+    declare_switch("disable", message("Disable {{{object}}}", object=one), "enable", Risk.DESTRUCTIVE)
 
     @_declared_as(
         f"{resource}.unlock",
         f"POST {path}/unlock",
+        message("Unlock {{{object}}}", object=one),
         f"Unlock {one}'s account after too many wrong passwords.",
         permission="directory.unlock_account",
         effect=Effect.CHANGE,
@@ -237,6 +252,7 @@ def declare_account_operations(resource: str) -> None:
     @_declared_as(
         f"{resource}.list-groups",
         f"GET {path}/groups",
+        message("List the groups of {{{object}}}", object=one),
         f"List the groups {one} belongs to, the primary group included.",
         permission="directory.read_object",
         query=MembershipQuery,
@@ -247,12 +263,12 @@ def declare_account_operations(resource: str) -> None:
 
 
 def _declared_as(
-    name: str, route: str, documentation: str, *, target: Target = Target.OBJECT, **options: Any
+    name: str, route: str, label: str, documentation: str, *, target: Target = Target.OBJECT, **options: Any
 ) -> Callable[[F], F]:
     """Declare a function, whose documentation is put together, as an operation on an object."""
 
     def declare(function: F) -> F:
         function.__doc__ = documentation
-        return operation(name, route, target=target, **options)(function)
+        return operation(name, route, label, target=target, **options)(function)
 
     return declare

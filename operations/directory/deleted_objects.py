@@ -33,6 +33,7 @@ class RestoreDeletedObject(Body):
 @operation(
     "deleted-objects.search",
     "GET ad/deleted-objects",
+    "Search deleted objects",
     permission="directory.read_deleted",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
@@ -47,6 +48,7 @@ def search_deleted_objects(call: Call, *, query: SearchQuery) -> Page[DirectoryO
 @operation(
     "deleted-objects.read",
     "GET ad/deleted-objects/{id}",
+    "Read {a deleted object}",
     permission="directory.read_deleted",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
@@ -61,6 +63,7 @@ def read_deleted_object(call: Call, *, id: UUID, query: ReadQuery) -> DeletedObj
 @operation(
     "deleted-objects.restore",
     "POST ad/deleted-objects/{id}/restore",
+    "Restore {a deleted object}",
     permission="directory.restore_deleted",
     target=Target.OBJECT,
     inverse="delete",

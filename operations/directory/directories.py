@@ -145,6 +145,7 @@ def _set(row: DirectoryConnection, given: dict[str, Any]) -> None:
 @operation(
     "directories.list",
     "GET directories",
+    "List directory connections",
     permission="directory.view_directoryconnection",
     query=PageQuery,
     output=Page[DirectoryRecord],
@@ -158,6 +159,7 @@ def list_directories(call: Call, *, query: PageQuery) -> Page[DirectoryRecord]:
 @operation(
     "directories.read",
     "GET directories/{id}",
+    "Read {a directory connection}",
     permission="directory.view_directoryconnection",
     output=DirectoryRecord,
     surfaces=REST_ONLY,
@@ -170,6 +172,7 @@ def read_directory(_: Call, *, id: UUID) -> DirectoryRecord:
 @operation(
     "directories.create",
     "POST directories",
+    "Create {a directory connection}",
     permission="directory.add_directoryconnection",
     creates=True,
     effect=Effect.ADMINISTER,
@@ -185,6 +188,7 @@ def create_directory(_: Call, *, body: CreateDirectory) -> DirectoryRecord:
 @operation(
     "directories.update",
     "PATCH directories/{id}",
+    "Update {a directory connection}",
     permission="directory.change_directoryconnection",
     effect=Effect.ADMINISTER,
     body=UpdateDirectory,
@@ -203,6 +207,7 @@ def update_directory(_: Call, *, id: UUID, body: UpdateDirectory) -> DirectoryRe
 @operation(
     "directories.delete",
     "DELETE directories/{id}",
+    "Delete {a directory connection}",
     permission="directory.delete_directoryconnection",
     effect=Effect.ADMINISTER,
     surfaces=REST_ONLY,
@@ -220,6 +225,7 @@ def delete_directory(_: Call, *, id: UUID) -> None:
 @operation(
     "directories.test",
     "POST directories/{id}/test",
+    "Test {a directory connection}",
     permission="directory.change_directoryconnection",
     output=ConnectionReport,
     surfaces=REST_ONLY,
@@ -232,6 +238,7 @@ def try_directory(call: Call, *, id: UUID) -> ConnectionReport:
 @operation(
     "directories.test-new",
     "POST directories/test",
+    "Test {a directory connection} before it is added",
     permission="directory.add_directoryconnection",
     body=CreateDirectory,
     output=ConnectionReport,
@@ -245,6 +252,7 @@ def try_new_directory(call: Call, *, body: CreateDirectory) -> ConnectionReport:
 @operation(
     "directories.rotate-password",
     "POST directories/{id}/rotate-password",
+    "Rotate the bind password of {a directory connection}",
     permission="directory.rotate_bind_password",
     effect=Effect.UNDERTAKE,
     output=DirectoryRecord,
@@ -262,6 +270,7 @@ def rotate_password(call: Call, *, id: UUID) -> DirectoryRecord:
 @operation(
     "directories.rights",
     "GET directories/{id}/rights",
+    "Read the rights of the gateway in {a directory}",
     permission="directory.change_directoryconnection",
     rate=RateCategory.DIRECTORY_SEARCH,
     query=RightsQuery,

@@ -29,6 +29,7 @@ declare_ordinary_operations(
 @operation(
     "groups.list-members",
     "GET ad/groups/{id}/members",
+    "List the members of {a group}",
     permission="directory.read_object",
     target=Target.OBJECT,
     query=MembershipQuery,
@@ -42,6 +43,7 @@ def list_members_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Pa
 @operation(
     "groups.change-members",
     "POST ad/groups/{id}/members",
+    "Change the members of {a group}",
     permission="directory.manage_membership",
     target=Target.OBJECT,
     inverse="change-members",
@@ -57,6 +59,7 @@ def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Pro
 @operation(
     "groups.list-groups",
     "GET ad/groups/{id}/groups",
+    "List the groups of {a group}",
     permission="directory.read_object",
     target=Target.OBJECT,
     query=MembershipQuery,

@@ -33,6 +33,7 @@ declare_ordinary_operations(
 @operation(
     "objects.read-access-control",
     "GET ad/objects/{id}/access-control",
+    "Read the access control of {an object}",
     permission="directory.read_acl",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
@@ -46,6 +47,7 @@ def read_access_control(call: Call, *, id: UUID) -> AccessControl:
 @operation(
     "objects.history",
     "GET ad/objects/{id}/history",
+    "Read the history of {an object}",
     permission="audit.read_log",
     target=Target.OBJECT,
     query=PageQuery,

@@ -60,6 +60,7 @@ declare_ordinary_operations(
 @operation(
     "organization-units.read-delegations",
     "GET ad/organization-units/{id}/delegations",
+    "Read the delegations of {an organizational unit}",
     permission="directory.read_acl",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
@@ -154,6 +155,7 @@ class AccountsPlan(TypedDict):
 @operation(
     "organization-units.plan-accounts",
     "GET ad/organization-units/{id}/accounts/plan",
+    "Plan a run over the accounts of {an organizational unit}",
     permission="directory.run_accounts",
     target=Target.OBJECT,
     query=PlanAccounts,
@@ -199,7 +201,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     }
 
 
-def _declare_run(action: Action, inverse: Action, risk: Risk) -> None:
+def _declare_run(action: Action, label: str, inverse: Action, risk: Risk) -> None:
     def run_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
         return _propose(call, id, body, action, risk)
 
@@ -207,6 +209,7 @@ def _declare_run(action: Action, inverse: Action, risk: Risk) -> None:
     operation(
         f"organization-units.{action}-accounts",
         f"POST ad/organization-units/{{id}}/accounts/{action}",
+        label,
         permission="directory.run_accounts",
         target=Target.OBJECT,
         requires=frozenset({f"directory.{action}_account"}),
@@ -218,8 +221,8 @@ def _declare_run(action: Action, inverse: Action, risk: Risk) -> None:
     )(run_accounts)
 
 
-_declare_run("enable", "disable", Risk.SECURITY)
-_declare_run("disable", "enable", Risk.DESTRUCTIVE)
+_declare_run("enable", "Enable the accounts of {an organizational unit}", "disable", Risk.SECURITY)
+_declare_run("disable", "Disable the accounts of {an organizational unit}", "enable", Risk.DESTRUCTIVE)
 
 
 def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:

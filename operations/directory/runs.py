@@ -58,6 +58,7 @@ class RetryPlan(TypedDict):
 @operation(
     "runs.search",
     "GET ad/runs",
+    "Search runs",
     permission=SIGNED_IN,
     target=Target.DIRECTORY,
     query=SearchRuns,
@@ -75,7 +76,9 @@ def search_runs(call: Call, *, query: SearchRuns) -> Page[RunOverview]:
     return page_of(call, with_counts(found), query=query, order=("-created_at", "-id"), render=overview)
 
 
-@operation("runs.read", "GET ad/runs/{id}", permission=SIGNED_IN, target=Target.DIRECTORY, output=RunResult)
+@operation(
+    "runs.read", "GET ad/runs/{id}", "Read {a run}", permission=SIGNED_IN, target=Target.DIRECTORY, output=RunResult
+)
 def read_run(call: Call, *, id: UUID) -> RunResult:
     """Read the state and the results so far of a run over an organizational unit's accounts."""
     return runs.result(_find_run(_visible_runs(call), id))
@@ -84,6 +87,7 @@ def read_run(call: Call, *, id: UUID) -> RunResult:
 @operation(
     "runs.read-details",
     "GET ad/runs/{id}/details",
+    "Read the details of {a run}",
     permission=SIGNED_IN,
     target=Target.DIRECTORY,
     output=RunDetails,
@@ -97,6 +101,7 @@ def read_run_details(call: Call, *, id: UUID) -> RunDetails:
 @operation(
     "runs.plan-retry",
     "GET ad/runs/{id}/retry-plan",
+    "Plan a retry of {a run}",
     permission="directory.run_accounts",
     target=Target.DIRECTORY,
     output=RetryPlan,

@@ -102,6 +102,7 @@ class SavedFilterRecord(TypedDict):
 @operation(
     "saved-filters.list",
     "GET ad/saved-filters",
+    "List saved filters",
     permission=frozenset({RUN, MANAGE}),
     target=Target.DIRECTORY,
     query=PageQuery,
@@ -118,6 +119,7 @@ def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecor
 @operation(
     "saved-filters.read",
     "GET ad/saved-filters/{id}",
+    "Read {a saved filter}",
     permission=frozenset({RUN, MANAGE}),
     target=Target.DIRECTORY,
     output=SavedFilterRecord,
@@ -130,6 +132,7 @@ def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
 @operation(
     "saved-filters.create",
     "POST ad/saved-filters",
+    "Create {a saved filter}",
     permission=MANAGE,
     target=Target.DIRECTORY,
     creates=True,
@@ -147,6 +150,7 @@ def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRe
 @operation(
     "saved-filters.update",
     "PATCH ad/saved-filters/{id}",
+    "Update {a saved filter}",
     permission=MANAGE,
     target=Target.DIRECTORY,
     effect=Effect.ADMINISTER,
@@ -161,6 +165,7 @@ def update_saved_filter(call: Call, *, id: UUID, body: UpdateSavedFilter) -> Sav
 @operation(
     "saved-filters.delete",
     "DELETE ad/saved-filters/{id}",
+    "Delete {a saved filter}",
     permission=MANAGE,
     target=Target.DIRECTORY,
     effect=Effect.ADMINISTER,
@@ -173,6 +178,7 @@ def delete_saved_filter(call: Call, *, id: UUID) -> None:
 @operation(
     "saved-filters.run",
     "GET ad/saved-filters/{id}/run",
+    "Run {a saved filter}",
     permission=RUN,
     target=Target.DIRECTORY,
     rate=RateCategory.DIRECTORY_SEARCH,

@@ -42,6 +42,7 @@ class AttributeDescription(TypedDict):
 @operation(
     "schema.list-attributes",
     "GET ad/schema/attributes",
+    "List the attributes of the schema",
     permission="directory.read_object",
     target=Target.DIRECTORY,
     query=SchemaQuery,

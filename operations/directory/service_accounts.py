@@ -30,6 +30,7 @@ class ServiceAccountQuery(SearchQuery):
 @operation(
     "service-accounts.search",
     "GET ad/service-accounts",
+    "Search service accounts",
     permission="directory.read_object",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,

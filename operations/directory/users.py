@@ -36,6 +36,7 @@ declare_account_operations("users")
 @operation(
     "users.read-password-policy",
     "GET ad/users/{id}/password-policy",
+    "Read the password policy of {a user}",
     permission="directory.read_object",
     target=Target.OBJECT,
     output=PasswordPolicyJson,
@@ -52,6 +53,7 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
 @operation(
     "users.read-sign-in-report",
     "GET ad/users/{id}/sign-in-report",
+    "Read the sign-in report of {a user}",
     permission="directory.read_object",
     target=Target.OBJECT,
     output=SignInReport,
@@ -65,6 +67,7 @@ def read_sign_in(call: Call, *, id: UUID) -> SignInReport:
 @operation(
     "users.reset-password",
     "POST ad/users/{id}/reset-password",
+    "Reset the password of {a user}",
     permission="directory.reset_password",
     target=Target.OBJECT,
     inverse=NO_INVERSE,
@@ -93,6 +96,7 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
 @operation(
     "users.change-password",
     "POST ad/users/{id}/change-password",
+    "Change the password of {a user}",
     permission="directory.change_password",
     target=Target.OBJECT,
     inverse=NO_INVERSE,

@@ -57,6 +57,7 @@ class HealthJson(TypedDict):
 @operation(
     "health.read",
     "GET health",
+    "Read the gateway's health",
     permission="directory.view_directoryconnection",
     output=HealthJson,
     surfaces=frozenset({Surface.REST}),

@@ -202,6 +202,7 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
 @operation(
     "operations.search",
     "GET operations",
+    "Search the operations log",
     permission="audit.read_log",
     query=SearchOperations,
     output=Page[FoundRecordJson],
@@ -231,6 +232,7 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[FoundRecor
 @operation(
     "operations.read-statistics",
     "GET operations/statistics",
+    "Read the statistics of the operations log",
     permission="audit.read_log",
     query=ReadStatistics,
     output=LogStatisticsJson,
@@ -260,6 +262,7 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
 @operation(
     "operations.read-chain",
     "GET operations/chain",
+    "Read the chain of the operations log",
     permission="audit.read_log",
     output=ChainJson,
     surfaces=REST_ONLY,
@@ -281,6 +284,7 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
 @operation(
     "operations.verify",
     "POST operations/verify",
+    "Verify the operations log",
     permission="audit.read_log",
     output=VerificationBegunJson,
     surfaces=REST_ONLY,
@@ -293,7 +297,13 @@ def verify_operations(call: Call) -> VerificationBegunJson:
     return {"began": began}
 
 
-@operation("operations.read", "GET operations/{id}", permission="audit.read_log", output=OneRecordJson)
+@operation(
+    "operations.read",
+    "GET operations/{id}",
+    "Read {a record of the log}",
+    permission="audit.read_log",
+    output=OneRecordJson,
+)
 def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
     """Read one record of the operations log."""
     record = _with_request_status(visible_records(call)).filter(id=id).first()
@@ -307,7 +317,12 @@ def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
 
 
 @operation(
-    "operations.read-own", "GET operations/{id}/outcome", permission=SIGNED_IN, output=OwnChangeJson, surfaces=REST_ONLY
+    "operations.read-own",
+    "GET operations/{id}/outcome",
+    "Read the outcome of {a change of one's own}",
+    permission=SIGNED_IN,
+    output=OwnChangeJson,
+    surfaces=REST_ONLY,
 )
 def read_own_change(call: Call, *, id: UUID) -> OwnChangeJson:
     """Read how a change stands that you have asked for: one whose answer is late is followed by it."""
@@ -321,6 +336,7 @@ def read_own_change(call: Call, *, id: UUID) -> OwnChangeJson:
 @operation(
     "operations.revert",
     "POST operations/{id}/revert",
+    "Revert a change of {an object}",
     permission="audit.revert_change",
     target=Target.DIRECTORY,
     inverse=NO_INVERSE,

@@ -43,6 +43,7 @@ def an_operation(risk: Risk) -> Operation:
     return Operation(
         name="users.update",
         route="PATCH ad/users/{id}",
+        label="Update {a user}",
         function=_update_user,
         permission=frozenset({"directory.update_user"}),
         requires=frozenset(),

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from console.templatetags import console
 from core.errors import FieldError
-from core.text.vocabulary import action_phrase
 from directory.shapes.wording.names import common_name
 from directory.shapes.wording.names import place as place_of
+from directory.shapes.wording.operation_labels import operation_words
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,8 @@ def test_fields_are_called_as_their_labels(error: FieldError, said: str) -> None
 
 
 def test_operations_in_words() -> None:
-    assert action_phrase("reset-password") == "Reset the password of {object}"
-    assert action_phrase("dance-with") == "Dance with {object}"
+    assert operation_words("users.reset-password") == "Reset the password of a user"
+    assert operation_words("users.reset-password", "Ada") == "Reset the password of Ada"
+    assert operation_words("webhook-endpoints.create") == "Create a webhook endpoint", "the back office does it"
+    assert operation_words("people.activate", "ada") == "Activate ada", "a directory does it"
+    assert operation_words("users.dance-with", "Ada") == "Dance with Ada", "an earlier release did it"

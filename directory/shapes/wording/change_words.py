@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from active_directory import DistinguishedName
-from core.text.vocabulary import action_phrase, capitalized, humanize, in_sentence, noun_label, translate_label
+from core.text.messages import translated
+from core.text.vocabulary import capitalized, humanize, in_sentence, noun_label, translate_label
+from directory.shapes.kinds import KINDS, RESOURCES, Kind
 from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.names import parsed
+from directory.shapes.wording.operation_labels import operation_phrase, operation_words
 from directory.shapes.wording.value_words import Named, Phrase, ValueChange, filled, object_named, plain, say_values
 
 _SHOWN: Final = 3
@@ -106,11 +109,11 @@ def _headline(change: ChangeFacts) -> Phrase:
     say_it = _HEADLINES.get(change.action)
     if say_it is not None and (phrase := say_it(change)) is not None:
         return phrase
-    return filled(action_phrase(change.action), object=change.target)
+    return operation_phrase(change.operation, change.target)
 
 
 def _created(change: ChangeFacts) -> Phrase:
-    return filled(_("Create {object}"), object=_of_its_kind(change))
+    return operation_phrase(change.operation, _of_its_kind(change))
 
 
 def _updated(change: ChangeFacts) -> Phrase | None:
@@ -118,7 +121,7 @@ def _updated(change: ChangeFacts) -> Phrase | None:
         return filled(_("Change {object}"), object=change.target)
     control = change.change_of("userAccountControl")
     if control is not None and len(change.changes) == 1 and (switch := control.switch()) is not None:
-        return filled(action_phrase("disable" if switch else "enable"), object=change.target)
+        return operation_phrase("users.disable" if switch else "users.enable", change.target)
     member = change.change_of("member")
     if member is not None and len(change.changes) == 1:
         return _members(change)
@@ -168,7 +171,7 @@ def _enumerated(names: Sequence[Named]) -> Phrase:
 def _moved(change: ChangeFacts) -> Phrase | None:
     before, after = _places(change)
     if before is None or after is None:
-        return filled(_("Move {object}"), object=change.target)
+        return None
     if before.rdn_value != after.rdn_value:
         text = _("Move {object} from {old_place} to {new_place}, with the name {name}")
     else:
@@ -185,7 +188,7 @@ def _moved(change: ChangeFacts) -> Phrase | None:
 def _renamed(change: ChangeFacts) -> Phrase | None:
     after = _places(change)[1]
     if after is None:
-        return filled(_("Rename {object}"), object=change.target)
+        return None
     return filled(_("Rename {object} to {name}"), object=change.target, name=after.rdn_value)
 
 
@@ -209,7 +212,7 @@ def _deleted(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     below = len(names.before) - 1 if names is not None else 0
     if below <= 0:
-        return filled(_("Delete {object}"), object=_of_its_kind(change))
+        return operation_phrase(change.operation, _of_its_kind(change))
     text = ngettext(
         "Delete {object} and the object below it", "Delete {object} and the {count} objects below it", below
     )
@@ -222,10 +225,10 @@ def _restored(change: ChangeFacts) -> Phrase:
     return filled(_("Restore the deleted {kind} {object}"), kind=kind_words(change.kind), object=target)
 
 
-def _run(change: ChangeFacts) -> Phrase:
+def _run(change: ChangeFacts) -> Phrase | None:
     count = len(change.changes)
     if not count:
-        return filled(action_phrase(change.action), object=change.target)
+        return None
     if change.action == "enable-accounts":
         text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
     else:
@@ -301,8 +304,17 @@ _OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": 
 
 def kind_words(kind: str, count: int = 1) -> str:
     """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
-    word = _OWN_TABLES.get(kind) or humanize(kind or "object").removesuffix("s")
+    if not kind or kind in set(Kind):
+        declared = KINDS[Kind(kind or Kind.OBJECT)]
+        return translated(declared.singular if count == 1 else declared.many)
+    word = _OWN_TABLES.get(kind) or humanize(kind).removesuffix("s")
     return translate_label(word if count == 1 else "people" if word == "person" else f"{word}s")
+
+
+def resource_words(resource: str, count: int) -> str:
+    """What the objects under a path are called, so many of them."""
+    declared = RESOURCES.get(resource) or RESOURCES["objects"]
+    return kind_words(declared.kind, count)
 
 
 def _of_its_kind(change: ChangeFacts) -> Phrase:
@@ -326,13 +338,4 @@ def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
         if not labels:
             return _("Change {object}").format(object=objects)
         return _("Change {attributes} of {object}").format(attributes=_listed(labels), object=objects)
-    text = _OF_MANY.get(action)
-    return (str(text) if text is not None else action_phrase(action)).format(object=objects)
-
-
-_OF_MANY: Final = {
-    "change-members": gettext_lazy("Change the members of {object}"),
-    "reset-password": gettext_lazy("Reset the passwords of {object}"),
-    "change-password": gettext_lazy("Change the passwords of {object}"),
-}
-"""Of several objects the words are others than of one."""
+    return operation_words(changes[0].operation, objects)

@@ -41,6 +41,7 @@ class AssignRequest(Body):
 @operation(
     "change-requests.comment",
     "POST change-requests/{id}/comment",
+    "Comment on {a change request}",
     permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
     body=CommentOnRequest,
@@ -57,6 +58,7 @@ def comment_on_request(call: Call, *, id: UUID, body: CommentOnRequest) -> Chang
 @operation(
     "change-requests.assign",
     "POST change-requests/{id}/assign",
+    "Assign {a change request}",
     permission=DECIDE,
     effect=Effect.ADMINISTER,
     body=AssignRequest,

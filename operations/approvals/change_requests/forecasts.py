@@ -38,6 +38,7 @@ class ForecastJson(TypedDict):
 @operation(
     "change-requests.read-forecast",
     "GET change-requests/{id}/forecast",
+    "Read the forecast of {a change request}",
     permission=SIGNED_IN,
     rate=RateCategory.DIRECTORY_SEARCH,
     output=ForecastJson,
@@ -87,6 +88,7 @@ class ForecastsJson(TypedDict):
 @operation(
     "change-requests.read-forecasts",
     "GET change-requests/forecasts",
+    "Read the forecasts of change requests",
     permission=SIGNED_IN,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=ReadTogether,

@@ -85,6 +85,7 @@ class TogetherJson(TypedDict):
 @operation(
     "change-requests.read-together",
     "GET change-requests/together",
+    "Read several change requests together",
     permission=SIGNED_IN,
     query=ReadTogether,
     output=TogetherJson,
@@ -230,6 +231,7 @@ class DecidedTogetherJson(TypedDict):
 @operation(
     "change-requests.decide",
     "POST change-requests/decide",
+    "Decide several change requests",
     permission=DECIDE,
     effect=Effect.UNDERTAKE,
     body=DecideTogether,

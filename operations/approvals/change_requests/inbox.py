@@ -122,6 +122,7 @@ class WaitingCountJson(TypedDict):
 @operation(
     "change-requests.list-inbox",
     "GET change-requests/inbox",
+    "List the inbox of change requests",
     permission=SIGNED_IN,
     query=ListInbox,
     output=Page[InboxLineJson],
@@ -153,6 +154,7 @@ def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
 @operation(
     "change-requests.find-next",
     "GET change-requests/next",
+    "Find the next change request",
     permission=DECIDE,
     query=FindNext,
     output=NextJson,
@@ -181,6 +183,7 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
 @operation(
     "change-requests.count-waiting",
     "GET change-requests/waiting-count",
+    "Count waiting change requests",
     permission=DECIDE,
     output=WaitingCountJson,
     surfaces=REST_ONLY,

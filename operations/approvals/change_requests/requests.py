@@ -120,6 +120,7 @@ def without_values(problem: dict[str, Any] | None) -> dict[str, Any] | None:
 @operation(
     "change-requests.search",
     "GET change-requests",
+    "Search change requests",
     permission=SIGNED_IN,
     query=SearchChangeRequests,
     output=Page[ChangeRequestJson],
@@ -140,6 +141,7 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
 @operation(
     "change-requests.read-statistics",
     "GET change-requests/statistics",
+    "Read the statistics of change requests",
     permission=DECIDE,
     output=StatisticsJson,
     surfaces=REST_ONLY,
@@ -163,7 +165,13 @@ def _seconds(time: timedelta | None) -> int | None:
     return None if time is None else round(time.total_seconds())
 
 
-@operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
+@operation(
+    "change-requests.read",
+    "GET change-requests/{id}",
+    "Read {a change request}",
+    permission=SIGNED_IN,
+    output=ChangeRequestJson,
+)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
     return renderer_for(call)(find_visible(call, id))
@@ -189,6 +197,7 @@ def require_decidable(call: Call, request_id: UUID) -> None:
 @operation(
     "change-requests.read-review",
     "GET change-requests/{id}/review",
+    "Read {a change request} for its review",
     permission=SIGNED_IN,
     output=ReviewJson,
     surfaces=REST_ONLY,
@@ -241,6 +250,7 @@ def _summary(operation: str) -> str:
 @operation(
     "change-requests.cancel",
     "POST change-requests/{id}/cancel",
+    "Cancel {a change request}",
     permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
     output=ChangeRequestJson,
@@ -254,6 +264,7 @@ def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
 @operation(
     "change-requests.approve",
     "POST change-requests/{id}/approve",
+    "Approve {a change request}",
     permission=DECIDE,
     effect=Effect.ADMINISTER,
     body=ApproveChangeRequest,
@@ -273,6 +284,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 @operation(
     "change-requests.reject",
     "POST change-requests/{id}/reject",
+    "Reject {a change request}",
     permission=DECIDE,
     effect=Effect.ADMINISTER,
     body=RejectChangeRequest,
@@ -288,6 +300,7 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 @operation(
     "change-requests.reveal-secret",
     "POST change-requests/{id}/secret",
+    "Reveal the password generated for {a change request}",
     permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
     output=GivenSecret,

@@ -17,6 +17,7 @@ from operations.approvals.change_requests.requests import DECIDE, find_visible, 
 @operation(
     "change-requests.ask-anew",
     "POST change-requests/{id}/ask-anew",
+    "Resubmit {a change request}",
     permission=DECIDE,
     effect=Effect.UNDERTAKE,
     output=ChangeRequestJson,

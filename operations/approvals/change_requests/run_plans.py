@@ -51,6 +51,7 @@ class WaitingRunJson(TypedDict):
 @operation(
     "change-requests.read-run-plan",
     "GET change-requests/{id}/run-plan",
+    "Read the run that {a change request} asks for",
     permission=SIGNED_IN,
     rate=RateCategory.DIRECTORY_SEARCH,
     output=WaitingRunJson,

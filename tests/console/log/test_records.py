@@ -257,8 +257,8 @@ def test_only_for_who_may_read_the_log() -> None:
     ("operation", "told"),
     [
         ("users.delete", "Delete a user"),
-        ("organization-units.disable-accounts", "Disable the accounts of an organization unit"),
-        ("directories.create", "Create a directory"),
+        ("organization-units.disable-accounts", "Disable the accounts of an organizational unit"),
+        ("directories.create", "Create a directory connection"),
         ("service-accounts.search", "Search service accounts"),
         ("users.reset-password", "Reset the password of a user"),
     ],

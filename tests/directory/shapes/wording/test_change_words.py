@@ -180,5 +180,5 @@ def test_several_at_once() -> None:
         say_many([one("users.update"), one("users.update", "title")], 2) == "Change department and job title of 2 users"
     )
     assert say_many([one("users.disable"), one("computers.disable", kind="computer")], 9) == "Disable 9 objects"
-    assert say_many([one("users.reset-password")], 3) == "Reset the passwords of 3 users"
+    assert say_many([one("users.reset-password")], 3) == "Reset the password of 3 users"
     assert say_many([one("users.update"), one("users.delete")], 5) == "5 changes: delete, update"
