@@ -10,13 +10,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console.directory.evidence import in_words
-from console.directory.labels import group_words, label_of
 from console.directory.quick_search.query_parser import PHONE_ATTRIBUTES
 from console.directory.selection.actions import ACTIONS, Action, actions_for
 from console.shared.names import common_name, place
 from console.templatetags.console import address_with, moment
 from core.errors import GatewayError
+from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.change_words import resource_words
+from directory.shapes.wording.value_words import group_words
 
 register = template.Library()
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from django.utils.translation import gettext_noop
 
 from directory.shapes.kinds import Kind
+from directory.shapes.wording.attribute_labels import label_of
 
 
 class Form(StrEnum):
@@ -23,12 +24,15 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An attribute with what people call it, in English: it is translated where it is shown."""
+    """An attribute and how its values are typed. `help` is in English, and translated where it is shown."""
 
     attribute: str
-    label: str
     form: Form = Form.LINE
     help: str = ""
+
+    @property
+    def label(self) -> str:
+        return label_of(self.attribute)
 
     @property
     def key(self) -> str:
@@ -52,70 +56,67 @@ class Section:
     fields: tuple[Field, ...]
 
 
-_DISPLAY_NAME = Field("displayName", gettext_noop("Display name"))
-_DESCRIPTION = Field("description", gettext_noop("Description"))
-_MAIL = Field("mail", gettext_noop("E-mail"))
-_NOTES = Field("info", gettext_noop("Notes"), Form.TEXT)
-_MANAGED_BY = Field("managedBy", gettext_noop("Managed by"), Form.OBJECT)
-_ACCOUNT_NAME = Field(
-    "sAMAccountName", gettext_noop("Account name"), help=gettext_noop("sAMAccountName, the name before Windows 2000")
-)
-_SERVICE_NAMES = Field("servicePrincipalName", gettext_noop("Service principal names"), Form.LINES)
-_HOST_NAME = Field("dNSHostName", gettext_noop("DNS host name"))
+_DISPLAY_NAME = Field("displayName")
+_DESCRIPTION = Field("description")
+_MAIL = Field("mail")
+_NOTES = Field("info", Form.TEXT)
+_MANAGED_BY = Field("managedBy", Form.OBJECT)
+_ACCOUNT_NAME = Field("sAMAccountName", help=gettext_noop("sAMAccountName, the name before Windows 2000"))
+_SERVICE_NAMES = Field("servicePrincipalName", Form.LINES)
+_HOST_NAME = Field("dNSHostName")
 _PERSON = (
-    Field("givenName", gettext_noop("First name")),
-    Field("sn", gettext_noop("Last name")),
+    Field("givenName"),
+    Field("sn"),
     _DISPLAY_NAME,
     _DESCRIPTION,
 )
 _CONTACT = (
     _MAIL,
-    Field("telephoneNumber", gettext_noop("Telephone")),
-    Field("mobile", gettext_noop("Mobile")),
+    Field("telephoneNumber"),
+    Field("mobile"),
     Field(
         "proxyAddresses",
-        gettext_noop("Proxy addresses"),
         Form.LINES,
         gettext_noop("SMTP: before the main one, smtp: before the others"),
     ),
 )
 _ORGANISATION = (
-    Field("title", gettext_noop("Job title")),
-    Field("department", gettext_noop("Department")),
-    Field("company", gettext_noop("Company")),
-    Field("manager", gettext_noop("Manager"), Form.OBJECT),
+    Field("title"),
+    Field("department"),
+    Field("company"),
+    Field("manager", Form.OBJECT),
 )
 _CITY = (
-    Field("l", gettext_noop("City")),
-    Field("st", gettext_noop("State or province")),
-    Field("postalCode", gettext_noop("Postal code")),
+    Field("l"),
+    Field("st"),
+    Field("postalCode"),
 )
 
 SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
     Kind.USER: (
-        Section(gettext_noop("Person"), (*_PERSON, Field("initials", gettext_noop("Initials")))),
+        Section(gettext_noop("Person"), (*_PERSON, Field("initials"))),
         Section(
             gettext_noop("Sign-in names"),
-            (Field("userPrincipalName", gettext_noop("User principal name")), _ACCOUNT_NAME),
+            (Field("userPrincipalName"), _ACCOUNT_NAME),
         ),
         Section(
             gettext_noop("Contact"),
             (
                 *_CONTACT,
-                Field("physicalDeliveryOfficeName", gettext_noop("Office")),
-                Field("wWWHomePage", gettext_noop("Web page")),
+                Field("physicalDeliveryOfficeName"),
+                Field("wWWHomePage"),
             ),
         ),
         Section(
             gettext_noop("Organisation"),
             (
                 *_ORGANISATION,
-                Field("employeeID", gettext_noop("Employee id")),
-                Field("employeeNumber", gettext_noop("Employee number")),
+                Field("employeeID"),
+                Field("employeeNumber"),
                 _NOTES,
             ),
         ),
-        Section(gettext_noop("Address"), (Field("streetAddress", gettext_noop("Street"), Form.TEXT), *_CITY)),
+        Section(gettext_noop("Address"), (Field("streetAddress", Form.TEXT), *_CITY)),
     ),
     Kind.GROUP: (
         Section(gettext_noop("Group"), (_DISPLAY_NAME, _DESCRIPTION, _ACCOUNT_NAME, _MAIL, _MANAGED_BY, _NOTES)),
@@ -123,7 +124,7 @@ SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
     Kind.COMPUTER: (
         Section(
             gettext_noop("Computer"),
-            (_DISPLAY_NAME, _DESCRIPTION, Field("location", gettext_noop("Location")), _MANAGED_BY),
+            (_DISPLAY_NAME, _DESCRIPTION, Field("location"), _MANAGED_BY),
         ),
         Section(gettext_noop("Names"), (_ACCOUNT_NAME, _HOST_NAME, _SERVICE_NAMES)),
     ),
@@ -133,7 +134,7 @@ SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
     ),
     Kind.ORGANIZATIONAL_UNIT: (
         Section(gettext_noop("Organizational unit"), (_DISPLAY_NAME, _DESCRIPTION, _MANAGED_BY)),
-        Section(gettext_noop("Address"), (Field("street", gettext_noop("Street"), Form.TEXT), *_CITY)),
+        Section(gettext_noop("Address"), (Field("street", Form.TEXT), *_CITY)),
     ),
     Kind.CONTACT: (
         Section(gettext_noop("Person"), _PERSON),
@@ -146,12 +147,12 @@ SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
 """What is shown first and edited, by kind."""
 
 ONLY_SHOWN: Mapping[Kind, tuple[Field, ...]] = {
-    Kind.USER: (Field("directReports", gettext_noop("Direct reports"), Form.OBJECT),),
+    Kind.USER: (Field("directReports", Form.OBJECT),),
     Kind.COMPUTER: (
-        Field("operatingSystem", gettext_noop("Operating system")),
-        Field("operatingSystemVersion", gettext_noop("Version")),
+        Field("operatingSystem"),
+        Field("operatingSystemVersion"),
     ),
-    Kind.ORGANIZATIONAL_UNIT: (Field("gPLink", gettext_noop("Group policy links")),),
+    Kind.ORGANIZATIONAL_UNIT: (Field("gPLink"),),
 }
 """What is shown first, but written by others."""
 

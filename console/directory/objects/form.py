@@ -199,7 +199,7 @@ def _text(form: QueryDict, key: str, seen: Mapping[str, str]) -> str:
 
 def _labels(kind: Kind) -> Iterator[tuple[str, str]]:
     """All fields of a kind's form, each with its label."""
-    yield from ((item.key, _(item.label)) for item in fields_of(kind))
+    yield from ((item.key, item.label) for item in fields_of(kind))
     if kind in ACCOUNT_KINDS:
         yield from (
             (_EXPIRES, _("Account expires")),

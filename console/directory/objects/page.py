@@ -19,7 +19,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from active_directory import DistinguishedName, Equals
-from console.directory.labels import group_words
 from console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from console.directory.readable_attributes import readable_among
 from console.page_context import PageContext, console_page, page_address
@@ -30,6 +29,7 @@ from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
 from directory.shapes.wording.explained_values import explained
+from directory.shapes.wording.value_words import group_words
 
 Record = Mapping[str, Any]
 

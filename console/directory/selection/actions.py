@@ -8,13 +8,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from active_directory import Equals, Or
-from console.directory.labels import label_of
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from console.shared.names import common_name
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.shapes import parse_guid
 from directory.shapes.kinds import Kind
+from directory.shapes.wording.attribute_labels import label_of
 
 Record = Mapping[str, Any]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from console.directory.labels import label_of
 from console.directory.objects.memberships import direct_groups
 from console.directory.selection.actions import ACTIONS, Record, step_for
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from console.shared.names import common_name
+from directory.shapes.wording.attribute_labels import label_of
 
 
 def task_of(title: str, steps: Sequence[Step], people: Sequence[Record], *, is_dangerous: bool, then: str) -> Task:

@@ -3,18 +3,21 @@
 from collections.abc import Mapping
 from typing import Final
 
-from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
-_LABELS: Final[Mapping[str, Promise]] = {
+_LABELS: Final[Mapping[str, str]] = {
     "accountExpires": _("Expiry of the account"),
     "adminCount": _("Protected by AdminSDHolder"),
     "altSecurityIdentities": _("Certificates to sign in with"),
+    "badPasswordTime": _("Last wrong password"),
+    "badPwdCount": _("Wrong passwords"),
     "c": _("Country code"),
     "cn": _("Name"),
     "co": _("Country"),
     "comment": _("Comment"),
     "company": _("Company"),
+    "createTimeStamp": _("Created"),
     "department": _("Department"),
     "departmentNumber": _("Department number"),
     "description": _("Description"),
@@ -22,7 +25,7 @@ _LABELS: Final[Mapping[str, Promise]] = {
     "displayName": _("Display name"),
     "distinguishedName": _("Distinguished name"),
     "division": _("Division"),
-    "dNSHostName": _("DNS name"),
+    "dNSHostName": _("DNS host name"),
     "employeeID": _("Employee ID"),
     "employeeNumber": _("Employee number"),
     "employeeType": _("Employee type"),
@@ -39,9 +42,11 @@ _LABELS: Final[Mapping[str, Promise]] = {
     "ipPhone": _("IP telephone"),
     "jpegPhoto": _("Photo"),
     "l": _("City"),
+    "lastLogon": _("Last sign-in there"),
+    "lastLogonTimestamp": _("Last sign-in"),
     "location": _("Location"),
     "lockoutTime": _("Lock-out"),
-    "logonHours": _("Hours to sign in"),
+    "logonHours": _("Sign-in hours"),
     "mail": _("E-mail"),
     "mailNickname": _("Mail alias"),
     "managedBy": _("Managed by"),
@@ -53,12 +58,17 @@ _LABELS: Final[Mapping[str, Promise]] = {
     "msDS-AllowedToDelegateTo": _("Services it may delegate to"),
     "msDS-KeyCredentialLink": _("Keys to sign in with"),
     "msDS-SupportedEncryptionTypes": _("Kerberos encryption"),
+    "msDS-UserPasswordExpiryTimeComputed": _("Password expires"),
     "name": _("Name"),
+    "objectClass": _("Class"),
+    "objectGUID": _("Id"),
     "objectSid": _("SID"),
     "operatingSystem": _("Operating system"),
+    "operatingSystemVersion": _("Version"),
     "otherMailbox": _("Other mailboxes"),
     "otherMobile": _("Other mobiles"),
     "otherTelephone": _("Other telephones"),
+    "ou": _("Unit"),
     "pager": _("Pager"),
     "physicalDeliveryOfficeName": _("Office"),
     "postalCode": _("Postal code"),
@@ -66,23 +76,24 @@ _LABELS: Final[Mapping[str, Promise]] = {
     "preferredLanguage": _("Language"),
     "primaryGroupID": _("Primary group"),
     "profilePath": _("Profile folder"),
-    "proxyAddresses": _("Mail addresses"),
-    "pwdLastSet": _("Password"),
+    "proxyAddresses": _("Proxy addresses"),
+    "pwdLastSet": _("Last password change"),
     "sAMAccountName": _("Account name"),
     "scriptPath": _("Logon script"),
     "servicePrincipalName": _("Service principal names"),
     "sIDHistory": _("Former SIDs"),
     "sn": _("Last name"),
-    "st": _("State or region"),
+    "st": _("State or province"),
     "street": _("Street"),
     "streetAddress": _("Street"),
     "telephoneNumber": _("Telephone"),
     "thumbnailPhoto": _("Photo"),
     "title": _("Job title"),
+    "uid": _("User id"),
     "unicodePwd": _("Password"),
     "url": _("Web pages"),
     "userAccountControl": _("Account options"),
-    "userPrincipalName": _("Sign-in name"),
+    "userPrincipalName": _("User principal name"),
     "userWorkstations": _("Computers to sign in at"),
     "whenChanged": _("Changed"),
     "whenCreated": _("Created"),
@@ -92,5 +103,6 @@ _BY_NAME: Final = {name.lower(): label for name, label in _LABELS.items()}
 
 
 def label_of(attribute: str) -> str:
-    """What people call an attribute; one that has no other word by its name."""
-    return str(_BY_NAME.get(attribute.lower(), attribute))
+    """What people call an attribute, in the reader's language; one that has no other word by its name."""
+    label = _BY_NAME.get(attribute.lower())
+    return attribute if label is None else gettext(label)

@@ -279,28 +279,35 @@ def _option(bit: UserAccountControl) -> tuple[str, str, str]:
 
 
 def _group_type(change: ValueChange, label: str) -> Iterator[Said]:
-    before, after = (_group_words(values) for values in (change.before, change.after))
+    before, after = (_group_type_words(values) for values in (change.before, change.after))
     yield label, (f"{before} → {after}" if change.before else after,)
 
 
-def _group_words(values: Sequence[str]) -> str:
+def _group_type_words(values: Sequence[str]) -> str:
     number = _number(values)
     if number is None:
         return str(_EMPTY)
     bits = GroupType.from_directory(number)
-    security, distribution = next(
-        (
-            words
-            for bit, words in (
-                (GroupType.GLOBAL, (_("global security group"), _("global distribution group"))),
-                (GroupType.DOMAIN_LOCAL, (_("domain local security group"), _("domain local distribution group"))),
-                (GroupType.UNIVERSAL, (_("universal security group"), _("universal distribution group"))),
-            )
-            if bits & bit
-        ),
-        (_("security group"), _("distribution group")),
-    )
-    return security if bits & GroupType.SECURITY_ENABLED else distribution
+    kind = "security" if bits & GroupType.SECURITY_ENABLED else "distribution"
+    scopes = {GroupType.GLOBAL: "global", GroupType.DOMAIN_LOCAL: "domainLocal", GroupType.UNIVERSAL: "universal"}
+    return group_words({"type": kind, "scope": next((name for bit, name in scopes.items() if bits & bit), "")})
+
+
+def group_words(group: Mapping[str, Any]) -> str:
+    """What kind of group it is, from the `group` of its record: `global security group`."""
+    return str(_GROUPS[group["scope"], group["type"]])
+
+
+_GROUPS: Final = {
+    ("global", "security"): gettext_lazy("global security group"),
+    ("global", "distribution"): gettext_lazy("global distribution group"),
+    ("domainLocal", "security"): gettext_lazy("domain local security group"),
+    ("domainLocal", "distribution"): gettext_lazy("domain local distribution group"),
+    ("universal", "security"): gettext_lazy("universal security group"),
+    ("universal", "distribution"): gettext_lazy("universal distribution group"),
+    ("", "security"): gettext_lazy("security group"),
+    ("", "distribution"): gettext_lazy("distribution group"),
+}
 
 
 def _password_set(change: ValueChange, label: str) -> Iterator[Said]:

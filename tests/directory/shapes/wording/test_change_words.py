@@ -34,7 +34,7 @@ DOMAIN_ADMINS = f"CN=Domain Admins,CN=Users,{BASE}"
         (
             "users.update",
             [change("title", "", "x"), change("mail", "", "x"), change("userPrincipalName", "", "x")],
-            "Change job title, e-mail and sign-in name of Ada Lovelace",
+            "Change job title, e-mail and user principal name of Ada Lovelace",
         ),
         (
             "users.update",
