@@ -37,9 +37,9 @@ class KindDeclaration:
     `singular`, `one` and `many` are what people call its objects: `user`, `a user`, `users`. Those of one of the
     `classes` are of this kind. `attributes` are in a record when the caller names none: a useful set. The permissions
     to create, update and delete an object end in `permission`. A kind with a path of its own has a `resource`, as the
-    path and the operations call it: a search there is confined by `condition`, an object that is created there is of
-    the `object_class`, and `columns` are shown in a list to whoever has chosen none. The path of `object` has the
-    objects of every kind.
+    path and the operations call it, of which OpenAPI says what it is `about`: a search there is confined by
+    `condition`, an object that is created there is of the `object_class`, and `columns` are shown in a list to whoever
+    has chosen none. The path of `object` has the objects of every kind.
     """
 
     kind: Kind
@@ -51,6 +51,7 @@ class KindDeclaration:
     permission: str = "object"
     has_account: bool = False
     resource: str = ""
+    about: str = ""
     condition: Filter = ANYTHING
     columns: tuple[str, ...] = ("description",)
 
@@ -98,6 +99,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             permission="computer",
             has_account=True,
             resource="computers",
+            about="Computers of the directory.",
             # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of
             # a class that its schema does not know, nor to the negation of that ([MS-ADTS] 3.1.1.3.1.3.1), and so would
             # find nothing.
@@ -116,6 +118,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             permission="user",
             has_account=True,
             resource="users",
+            about="Users of the directory, and their passwords.",
             condition=And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer"))),
             columns=("sAMAccountName", "title", "department", "mail"),
         ),
@@ -128,6 +131,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             attributes=_NAMING | {"mail", "managedBy", "sAMAccountName", "objectSid"},
             permission="group",
             resource="groups",
+            about="Groups and their members.",
             condition=Equals("objectClass", "group"),
             columns=("sAMAccountName", "description", "managedBy"),
         ),
@@ -140,6 +144,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             attributes=_NAMING | {"managedBy", "street", "l", "st", "postalCode", "c", "gPLink"},
             permission="organizationalunit",
             resource="organization-units",
+            about="Organizational units, runs over their accounts, delegations.",
             condition=Equals("objectClass", "organizationalUnit"),
             columns=("description", "managedBy"),
         ),
@@ -151,6 +156,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             classes=("contact",),
             attributes=_NAMING | {"givenName", "sn", "mail", "telephoneNumber", "company", "proxyAddresses"},
             resource="contacts",
+            about="Contacts: people outside, with addresses and without an account.",
             condition=Equals("objectClass", "contact"),
             columns=("mail", "telephoneNumber", "company"),
         ),
@@ -163,6 +169,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             one=message("an object"),
             many=message("objects"),
             resource="objects",
+            about="Objects of any class: access control, history.",
         ),
     )
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 from core.call import Surface
 from core.operation import operations
+from directory.shapes.kinds import RESOURCES
 
 SECURITY_SCHEMES = {
     "apiKey": {
@@ -37,30 +38,25 @@ _DESCRIPTIONS = {
 }
 
 TAGS = {
+    **{resource: declared.about for resource, declared in RESOURCES.items()},
     "accounts": "Accounts by their state: disabled, locked out, expiring and so on.",
     "agent-clients": "The programs that people can connect as AI agents.",
     "agents": "What people let AI agents do for them: looked through, supervised, ended.",
     "api-keys": "API keys: issue, change, rotate, revoke, link to directories.",
     "change-requests": "Changes that wait for a person's decision.",
     "change-templates": "Named lists of changes for who joins, moves or leaves.",
-    "contacts": "Contacts: people outside, with addresses and without an account.",
-    "computers": "Computers of the directory.",
     "deleted-objects": "Deleted objects and their restoration.",
     "directories": "Connections to directories.",
     "schema": "What the directory's schema says of attributes.",
-    "groups": "Groups and their members.",
     "health": "Whether the gateway and its parts work.",
     "me": "Who calls, with what rights.",
-    "objects": "Objects of any class: access control, history.",
     "operations": "The operations log.",
-    "organization-units": "Organizational units, runs over their accounts, delegations.",
     "permissions": "The permissions and what they mean.",
     "roles": "Roles: sets of permissions with their scopes.",
     "runs": "Runs over the accounts of an organizational unit.",
     "saved-filters": "Searches that are kept under a name.",
     "service-accounts": "Managed service accounts, and users that run services.",
     "session": "Signing in and out, and where a person is signed in.",
-    "users": "Users of the directory, and their passwords.",
     "permission-groups": "Groups of permissions, given together to all who are in them.",
     "people": "The people of the gateway, who sign in and own keys.",
 }
