@@ -13,6 +13,14 @@ def test_an_operation_without_a_permission_cannot_be_declared() -> None:
             """Read nothing."""
 
 
+def test_an_operation_without_a_label_cannot_be_declared() -> None:
+    with pytest.raises(ValueError, match="no label"):
+
+        @operation("nothing.read", "GET nothing", "", permission="x.y")
+        def read_nothing() -> None:
+            """Read nothing."""
+
+
 def test_an_operation_without_a_docstring_cannot_be_declared() -> None:
     with pytest.raises(ValueError, match="no docstring"):
 
