@@ -283,7 +283,17 @@ def named(permissions: QuerySet[Permission]) -> QuerySet[Any]:
     return permissions.annotate(full_name=Concat(F("content_type__app_label"), Value("."), F("codename")))
 
 
+def of_gateway(permissions: QuerySet[Permission]) -> QuerySet[Any]:
+    """Those of the gateway's apps, with their `full_name`."""
+    return named(permissions.filter(content_type__app_label__in=APPS))
+
+
 def find_permissions(names: set[str]) -> dict[str, Permission]:
     """Django's permissions by `app.codename`, of the gateway's apps; unknown names are left out."""
-    known = named(Permission.objects.filter(content_type__app_label__in=APPS).select_related("content_type"))
+    known = of_gateway(Permission.objects.select_related("content_type"))
     return {permission.full_name: permission for permission in known if permission.full_name in names}
+
+
+def names_by_key() -> dict[int, str]:
+    """The `app.codename` of each permission of the gateway's apps, by its primary key, in one query."""
+    return dict(of_gateway(Permission.objects.order_by()).values_list("pk", "full_name"))

@@ -29,7 +29,7 @@ from core.shapes import parse_guid
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
 from keys.people.account_status import AccountStatus, NotChecked, account_status
-from keys.permission_catalogue import APPS, GRANTABLE
+from keys.permission_catalogue import GRANTABLE, names_by_key, of_gateway
 from keys.permissions.scoping import EffectiveAccess, ScopesAsKept, held_within, scopes_of, scopes_of_person
 
 
@@ -46,8 +46,8 @@ class KeyFacts:
     """What the database tells about a key: itself, its owner, its role and its links, and what follows from them.
 
     What depends on the time is left to whoever asks. `permissions` are the role's that the owner holds too, `scopes`
-    what either is confined to. The stamps
-    `last_used_at` and `owner_checked_at` may be older than those in the database.
+    what either is confined to. The stamps `last_used_at` and `owner_checked_at` may be older than those in the
+    database.
     """
 
     id: UUID
@@ -137,19 +137,17 @@ def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, change
     return LinkFacts(directory, enabled)
 
 
+_GRANTED = Concat("permission__content_type__app_label", Value("."), "permission__codename")
+"""Of what a role grants the name, `app.codename`."""
+
+
 def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_superuser: bool) -> frozenset[str]:
     """A role's permissions that a person holds too, in one query. Nobody inactive holds any."""
     if not is_active:
         return frozenset()
     granted = Role.permissions.through.objects.filter(role_id=role_id)
     rows = granted if is_superuser else granted.filter(_held_by(owner_id, "permission_id"))
-    return (
-        frozenset(
-            f"{app}.{codename}"
-            for app, codename in rows.values_list("permission__content_type__app_label", "permission__codename")
-        )
-        & GRANTABLE
-    )
+    return GRANTABLE.intersection(rows.values_list(_GRANTED, flat=True))
 
 
 def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> EffectiveAccess:
@@ -168,19 +166,14 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
     if not is_active:
         return frozenset()
     held = Permission.objects.order_by().filter(Q() if is_superuser else _held_by(person_id, "pk"))
-    rows = held.values_list("content_type__app_label", "codename")
-    return frozenset(f"{app}.{codename}" for app, codename in rows if app in APPS)
+    return frozenset(of_gateway(held).values_list("full_name", flat=True))
 
 
 def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
     """The same of many people, by primary key, in three queries at most."""
     active = [person for person in people if person.is_active]
     found: dict[int, set[int]] = {person.pk: set() for person in active}
-    known = dict(
-        Permission.objects.filter(content_type__app_label__in=APPS)
-        .annotate(full_name=Concat("content_type__app_label", Value("."), "codename"))
-        .values_list("pk", "full_name")
-    )
+    known = names_by_key()
     direct = Person.user_permissions.through.objects.filter(person_id__in=found)
     by_group = Person.groups.through.objects.filter(person_id__in=found)
     for rows in (
@@ -198,11 +191,8 @@ def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]
 def permissions_of_roles(roles: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
     """What each of these roles grants to an owner who holds it too, in one query."""
     found: dict[UUID, set[str]] = {role: set() for role in roles}
-    rows = Role.permissions.through.objects.filter(role_id__in=found)
-    for role, app, codename in rows.values_list(
-        "role_id", "permission__content_type__app_label", "permission__codename"
-    ):
-        found[role].add(f"{app}.{codename}")
+    for role, name in Role.permissions.through.objects.filter(role_id__in=found).values_list("role_id", _GRANTED):
+        found[role].add(name)
     return {role: frozenset(permissions) for role, permissions in found.items()}
 
 

@@ -8,7 +8,6 @@ So their accounts are protected against that caller, like those of the domain's 
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from django.contrib.auth.models import Permission
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from active_directory import Delete, Modify, Rename, Write
@@ -17,7 +16,7 @@ from core.text.messages import message
 from directory.lookup.access import client_of, is_within_any
 from directory.shapes.proposal import Proposal
 from keys.models import Person
-from keys.permission_catalogue import APPS
+from keys.permission_catalogue import names_by_key
 from keys.permissions.more_privileging_groups import MorePrivilegingGroups, is_superuser
 from keys.permissions.scoping import is_within, scopes_of_people
 
@@ -71,12 +70,7 @@ def _accounts_above(call: Call, among: Collection[UUID] | None = None) -> frozen
     """
     if among is not None and not _may_be_people(among):
         return frozenset()
-    permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)
-    lacking = [
-        id
-        for id, app, name in permissions.values_list("pk", "content_type__app_label", "codename")
-        if f"{app}.{name}" not in call.permissions
-    ]
+    lacking = [key for key, name in names_by_key().items() if name not in call.permissions]
     # Two conditions of their own: a join for each would multiply the rows.
     direct = Person.user_permissions.through.objects.filter(person_id=OuterRef("pk"), permission_id__in=lacking)
     by_group = Person.groups.through.objects.filter(person_id=OuterRef("pk"), group__permissions__in=lacking)

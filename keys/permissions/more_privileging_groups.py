@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
 
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 
 from active_directory import And, Client, Entry, Equals, InChain, Or, Scope
 from core.call import Call, CredentialKind
@@ -17,7 +17,7 @@ from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
 from directory.lookup.access import client_of, is_within_any
 from keys.models import Person
 from keys.models.groups import DirectoryGroup, GroupScopes
-from keys.permission_catalogue import APPS
+from keys.permission_catalogue import names_by_key
 
 _AS_THEMSELVES = (CredentialKind.SESSION, CredentialKind.PLATFORM_TOKEN)
 
@@ -50,9 +50,7 @@ class MorePrivilegingGroups:
         mapped = list(DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))
         if not mapped or is_superuser(call):
             return cls(call, frozenset())
-        permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)
-        named = permissions.values_list("pk", "content_type__app_label", "codename")
-        lacking = {id for id, app, name in named if call.scopes or f"{app}.{name}" not in call.permissions}
+        lacking = [key for key, name in names_by_key().items() if call.scopes or name not in call.permissions]
         groups = {group for _, group in mapped}
         giving = Group.permissions.through.objects.filter(group_id__in=groups, permission_id__in=lacking)
         above = {

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from core.call import Call
 from core.operation import SIGNED_IN, rest_operation
 from core.paging import Page, PageQuery, page_of
-from keys.permission_catalogue import APPS, GRANTABLE, MEANINGS, named
+from keys.permission_catalogue import GRANTABLE, MEANINGS, of_gateway
 
 
 class PermissionRecord(TypedDict):
@@ -36,7 +36,7 @@ class PermissionRecord(TypedDict):
 )
 def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord]:
     """List the permissions that people and roles can be given."""
-    permissions = named(Permission.objects.filter(content_type__app_label__in=APPS))
+    permissions = of_gateway(Permission.objects.all())
     return page_of(call, permissions, query=query, order=("full_name", "id"), render=_record)
 
 

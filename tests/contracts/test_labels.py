@@ -28,7 +28,7 @@ def _object_in(label: str) -> str | None:
     """What stands in the braces; None without any. There is one pair at most."""
     assert label.count("{") == label.count("}") <= 1
     found = re.search(r"\{(.+)\}", label)
-    return found and found[1]
+    return found[1] if found else None
 
 
 @pytest.mark.parametrize("name", NAMES)
