@@ -158,7 +158,7 @@ def operation(
 ) -> Callable[[F], F]:
     """Declare a function as an operation. A second declaration of a name or route is an error.
 
-    A change of the directory has to say its inverse, or that it has none.
+    A change of the directory has to say its inverse, or that it has none. The catalogue has its `label`.
     """
     declared = locals()
     admitted = frozenset({permission}) if isinstance(permission, str) else permission

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from approvals.security_attributes import REVIEWED
 from core.errors import every_error
 from core.operation import Effect, operations
+from core.text.messages import Message
 
 
 def registered_texts() -> Iterator[str]:
-    """Titles of errors, what changes do, and why an attribute is one of security, once every app is loaded."""
+    """Titles of errors, labels of operations, what changes do, and why an attribute is one of security, once every app is loaded."""
     for error in every_error():
         yield error.title
     for operation in operations():
+        if not isinstance(operation.label, Message):
+            yield operation.label
         if operation.effect is not Effect.READ:
             yield operation.summary
     for review in REVIEWED.values():
