@@ -9,7 +9,7 @@ from core.text.messages import Message
 
 
 def registered_texts() -> Iterator[str]:
-    """Titles of errors, labels of operations, what changes do, and why an attribute is one of security, once every app is loaded."""
+    """Of errors, operations and attributes of security what is said of them, once every app is loaded."""
     for error in every_error():
         yield error.title
     for operation in operations():
