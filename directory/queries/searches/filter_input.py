@@ -25,6 +25,7 @@ from active_directory import (
     parse_filter,
 )
 from core.errors import GatewayError
+from core.text.messages import message
 from directory import errors
 from directory.queries.searches.filter_cost import Cost, cost_of
 from directory.shapes.record import why_unreadable
@@ -131,7 +132,8 @@ def _require_usable(name: str, schema: Schema, *, confidential: bool) -> None:
     if name.lower() == _RESOLVING:
         return
     if attribute is None:
-        raise _refusal(errors.FilterUnsupported, f"{name} is no attribute of the directory's schema")
+        detail = message("{name} is no attribute of the directory's schema", name=name)
+        raise _refusal(errors.FilterUnsupported, detail)
     if attribute.constructed:
         raise _refusal(errors.FilterUnsupported, f"{name} is computed, so nothing can be found by it")
 
