@@ -10,7 +10,6 @@ from typing import Any, Final
 from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
-from django.utils.translation import gettext_noop as _
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,239 +22,222 @@ class Meaning:
     danger: str = ""
 
 
-_READING, _USERS, _GROUPS, _COMPUTERS = _("Reading"), _("Users"), _("Groups"), _("Computers")
-_UNITS, _OTHERS, _ACCOUNTS = _("Organizational units"), _("Other objects"), _("Accounts")
-_PLACE, _DECIDING = _("Place and restoring"), _("Protection, log and approvals")
+_READING, _USERS, _GROUPS, _COMPUTERS = "Reading", "Users", "Groups", "Computers"
+_UNITS, _OTHERS, _ACCOUNTS = "Organizational units", "Other objects", "Accounts"
+_PLACE, _DECIDING = "Place and restoring", "Protection, log and approvals"
 _KEYS, _PEOPLE, _GATEWAY = (
-    _("The gateway: keys and roles"),
-    _("The gateway: people"),
-    _("The gateway: connections and webhooks"),
+    "The gateway: keys and roles",
+    "The gateway: people",
+    "The gateway: connections and webhooks",
 )
 
 MEANINGS: Final[dict[str, Meaning]] = {
     "directory.read_object": Meaning(
         _READING,
-        _("Read objects"),
-        _("Read and search users, groups, computers, units and all else, with their attributes."),
+        "Read objects",
+        "Read and search users, groups, computers, units and all else, with their attributes.",
     ),
-    "directory.read_deleted": Meaning(_READING, _("Read deleted objects"), _("See what is in the recycle bin.")),
+    "directory.read_deleted": Meaning(_READING, "Read deleted objects", "See what is in the recycle bin."),
     "directory.read_confidential": Meaning(
         _READING,
-        _("Read confidential attributes"),
-        _(
-            "Read, search by and sort by what the directory's schema marks confidential. Reading objects is needed, "
-            "too."
-        ),
-        _("Such attributes may hold keys for disks, pins of badges and the like. Passwords stay unreadable."),
+        "Read confidential attributes",
+        "Read, search by and sort by what the directory's schema marks confidential. Reading objects is needed, too.",
+        "Such attributes may hold keys for disks, pins of badges and the like. Passwords stay unreadable.",
     ),
     "directory.read_acl": Meaning(
-        _READING, _("Read access control"), _("See who was given which rights on an object, and what was delegated.")
+        _READING, "Read access control", "See who was given which rights on an object, and what was delegated."
     ),
     "directory.run_savedfilter": Meaning(
-        _READING, _("Run saved filters"), _("Run own saved filters and shared ones. Reading objects is needed, too.")
+        _READING, "Run saved filters", "Run own saved filters and shared ones. Reading objects is needed, too."
     ),
     "directory.manage_savedfilter": Meaning(
-        _READING, _("Keep saved filters"), _("Save filters under a name, share them, change and delete the own ones.")
+        _READING, "Keep saved filters", "Save filters under a name, share them, change and delete the own ones."
     ),
     "directory.create_user": Meaning(
         _USERS,
-        _("Create users"),
-        _("Make accounts, disabled ones. Enabling and passwords are permissions of their own."),
+        "Create users",
+        "Make accounts, disabled ones. Enabling and passwords are permissions of their own.",
     ),
-    "directory.update_user": Meaning(_USERS, _("Change users"), _("Change attributes of users, and rename them.")),
+    "directory.update_user": Meaning(_USERS, "Change users", "Change attributes of users, and rename them."),
     "directory.delete_user": Meaning(
         _USERS,
-        _("Delete users"),
-        _("Delete accounts."),
-        _("Without the recycle bin most of an account is lost for good."),
+        "Delete users",
+        "Delete accounts.",
+        "Without the recycle bin most of an account is lost for good.",
     ),
-    "directory.create_group": Meaning(_GROUPS, _("Create groups"), _("Make groups.")),
-    "directory.update_group": Meaning(_GROUPS, _("Change groups"), _("Change attributes, scope and type, and rename.")),
+    "directory.create_group": Meaning(_GROUPS, "Create groups", "Make groups."),
+    "directory.update_group": Meaning(_GROUPS, "Change groups", "Change attributes, scope and type, and rename."),
     "directory.delete_group": Meaning(
         _GROUPS,
-        _("Delete groups"),
-        _("Delete groups."),
-        _("Everything that a group gave access to is lost to its members."),
+        "Delete groups",
+        "Delete groups.",
+        "Everything that a group gave access to is lost to its members.",
     ),
     "directory.manage_membership": Meaning(
         _GROUPS,
-        _("Change members"),
-        _("Add members to groups and remove them."),
-        _("Whoever adds members gives them all that the group may do."),
+        "Change members",
+        "Add members to groups and remove them.",
+        "Whoever adds members gives them all that the group may do.",
     ),
-    "directory.create_computer": Meaning(_COMPUTERS, _("Create computers"), _("Make computer accounts.")),
-    "directory.update_computer": Meaning(
-        _COMPUTERS, _("Change computers"), _("Change attributes of computers, and rename.")
-    ),
+    "directory.create_computer": Meaning(_COMPUTERS, "Create computers", "Make computer accounts."),
+    "directory.update_computer": Meaning(_COMPUTERS, "Change computers", "Change attributes of computers, and rename."),
     "directory.delete_computer": Meaning(
-        _COMPUTERS, _("Delete computers"), _("Delete computer accounts."), _("The machine falls out of the domain.")
+        _COMPUTERS, "Delete computers", "Delete computer accounts.", "The machine falls out of the domain."
     ),
-    "directory.create_organizationalunit": Meaning(_UNITS, _("Create units"), _("Make organizational units.")),
+    "directory.create_organizationalunit": Meaning(_UNITS, "Create units", "Make organizational units."),
     "directory.update_organizationalunit": Meaning(
         _UNITS,
-        _("Change units"),
-        _("Change attributes of units, the links to group policies among them, and rename."),
-        _("A policy that is linked reaches every computer and person below."),
+        "Change units",
+        "Change attributes of units, the links to group policies among them, and rename.",
+        "A policy that is linked reaches every computer and person below.",
     ),
     "directory.delete_organizationalunit": Meaning(
         _UNITS,
-        _("Delete units"),
-        _("Delete organizational units. What is in them takes the permissions to delete it."),
-        _("A whole branch can go in one request."),
+        "Delete units",
+        "Delete organizational units. What is in them takes the permissions to delete it.",
+        "A whole branch can go in one request.",
     ),
-    "directory.create_object": Meaning(
-        _OTHERS, _("Create others"), _("Make contacts, containers and any other class.")
-    ),
-    "directory.update_object": Meaning(
-        _OTHERS, _("Change others"), _("Change attributes of objects of any other class.")
-    ),
+    "directory.create_object": Meaning(_OTHERS, "Create others", "Make contacts, containers and any other class."),
+    "directory.update_object": Meaning(_OTHERS, "Change others", "Change attributes of objects of any other class."),
     "directory.delete_object": Meaning(
         _OTHERS,
-        _("Delete others"),
-        _("Delete objects of any other class."),
-        _("Services may depend on objects nobody knows."),
+        "Delete others",
+        "Delete objects of any other class.",
+        "Services may depend on objects nobody knows.",
     ),
     "directory.enable_account": Meaning(
-        _ACCOUNTS, _("Enable accounts"), _("Let the accounts of users and computers be used again.")
+        _ACCOUNTS, "Enable accounts", "Let the accounts of users and computers be used again."
     ),
     "directory.disable_account": Meaning(
         _ACCOUNTS,
-        _("Disable accounts"),
-        _("Keep accounts from being used."),
-        _("People and services can no longer sign in."),
+        "Disable accounts",
+        "Keep accounts from being used.",
+        "People and services can no longer sign in.",
     ),
-    "directory.unlock_account": Meaning(_ACCOUNTS, _("Unlock accounts"), _("End a lock-out after wrong passwords.")),
+    "directory.unlock_account": Meaning(_ACCOUNTS, "Unlock accounts", "End a lock-out after wrong passwords."),
     "directory.reset_password": Meaning(
         _ACCOUNTS,
-        _("Reset passwords"),
-        _("Give an account a new password without knowing the old one."),
-        _("Whoever resets a password can sign in as that person."),
+        "Reset passwords",
+        "Give an account a new password without knowing the old one.",
+        "Whoever resets a password can sign in as that person.",
     ),
     "directory.change_password": Meaning(
-        _ACCOUNTS, _("Change passwords"), _("Change a password with the current one, as people do themselves.")
+        _ACCOUNTS, "Change passwords", "Change a password with the current one, as people do themselves."
     ),
     "directory.run_accounts": Meaning(
         _ACCOUNTS,
-        _("Run over a unit's accounts"),
-        _("Enable or disable up to 100 accounts of a unit at once. The permission to do it to one is needed, too."),
-        _("One request reaches a hundred people."),
+        "Run over a unit's accounts",
+        "Enable or disable up to 100 accounts of a unit at once. The permission to do it to one is needed, too.",
+        "One request reaches a hundred people.",
     ),
     "directory.manage_changetemplate": Meaning(
         _ACCOUNTS,
-        _("Keep templates"),
-        _("Save, change and delete named lists of changes for who joins, moves or leaves."),
-        _("Others make the changes that a template lists, with permissions of their own."),
+        "Keep templates",
+        "Save, change and delete named lists of changes for who joins, moves or leaves.",
+        "Others make the changes that a template lists, with permissions of their own.",
     ),
     "directory.move_object": Meaning(
-        _PLACE, _("Move objects"), _("Move objects to another place, where other policies and delegations hold.")
+        _PLACE, "Move objects", "Move objects to another place, where other policies and delegations hold."
     ),
     "directory.restore_deleted": Meaning(
         _PLACE,
-        _("Restore deleted objects"),
-        _("Bring deleted objects back, with their memberships as far as they are known."),
+        "Restore deleted objects",
+        "Bring deleted objects back, with their memberships as far as they are known.",
     ),
     "directory.manage_protected": Meaning(
         _DECIDING,
-        _("Change protected objects"),
-        _("Change administrators, domain controllers and system objects, as far as other permissions allow it."),
-        _("Whoever changes an administrator's account can take over the domain."),
+        "Change protected objects",
+        "Change administrators, domain controllers and system objects, as far as other permissions allow it.",
+        "Whoever changes an administrator's account can take over the domain.",
     ),
     "audit.read_log": Meaning(
-        _DECIDING, _("Read the operations log"), _("See who did what and when, with values before and after.")
+        _DECIDING, "Read the operations log", "See who did what and when, with values before and after."
     ),
     "audit.revert_change": Meaning(
         _DECIDING,
-        _("Revert changes"),
-        _("Take a change back from its record. What the inverse change asks for is needed, too."),
+        "Revert changes",
+        "Take a change back from its record. What the inverse change asks for is needed, too.",
     ),
     "approvals.decide_change": Meaning(
         _DECIDING,
-        _("Decide on changes"),
-        _("Approve and reject the changes of others that wait."),
-        _("An approved change is made, whatever the approver may do themselves."),
+        "Decide on changes",
+        "Approve and reject the changes of others that wait.",
+        "An approved change is made, whatever the approver may do themselves.",
     ),
-    "keys.view_role": Meaning(_KEYS, _("See roles"), _("See roles, their permissions and scopes.")),
-    "keys.add_role": Meaning(_KEYS, _("Create roles"), _("Make roles from permissions held oneself.")),
+    "keys.view_role": Meaning(_KEYS, "See roles", "See roles, their permissions and scopes."),
+    "keys.add_role": Meaning(_KEYS, "Create roles", "Make roles from permissions held oneself."),
     "keys.change_role": Meaning(
-        _KEYS, _("Change roles"), _("Change roles whose permissions one holds oneself, and their scopes.")
+        _KEYS, "Change roles", "Change roles whose permissions one holds oneself, and their scopes."
     ),
-    "keys.delete_role": Meaning(_KEYS, _("Delete roles"), _("Delete roles that no key has.")),
-    "keys.view_apikey": Meaning(
-        _KEYS, _("See API keys"), _("See keys, their use and what they may do; never their values.")
-    ),
-    "keys.add_apikey": Meaning(_KEYS, _("Create API keys"), _("Make keys that act as oneself.")),
+    "keys.delete_role": Meaning(_KEYS, "Delete roles", "Delete roles that no key has."),
+    "keys.view_apikey": Meaning(_KEYS, "See API keys", "See keys, their use and what they may do; never their values."),
+    "keys.add_apikey": Meaning(_KEYS, "Create API keys", "Make keys that act as oneself."),
     "keys.change_apikey": Meaning(
         _KEYS,
-        _("Change API keys"),
-        _("Change, link and rotate own keys, and revoke any."),
-        _("Any integration can be stopped."),
+        "Change API keys",
+        "Change, link and rotate own keys, and revoke any.",
+        "Any integration can be stopped.",
     ),
-    "keys.delete_apikey": Meaning(_KEYS, _("Delete API keys"), _("Delete keys that are not in use.")),
-    "keys.view_agentgrant": Meaning(
-        _KEYS, _("See agents"), _("See which AI agents act for whom, and what they may do.")
-    ),
+    "keys.delete_apikey": Meaning(_KEYS, "Delete API keys", "Delete keys that are not in use."),
+    "keys.view_agentgrant": Meaning(_KEYS, "See agents", "See which AI agents act for whom, and what they may do."),
     "keys.change_agentgrant": Meaning(
         _KEYS,
-        _("Supervise agents"),
-        _("Decide which changes of an agent wait for a person, and end what agents may do."),
-        _("An agent at a freer level acts without anybody's looking."),
+        "Supervise agents",
+        "Decide which changes of an agent wait for a person, and end what agents may do.",
+        "An agent at a freer level acts without anybody's looking.",
     ),
-    "keys.view_agentclient": Meaning(_KEYS, _("See agent clients"), _("See which programs people can connect.")),
-    "keys.add_agentclient": Meaning(
-        _KEYS, _("Register agent clients"), _("Make the clients that agents are connected as.")
-    ),
+    "keys.view_agentclient": Meaning(_KEYS, "See agent clients", "See which programs people can connect."),
+    "keys.add_agentclient": Meaning(_KEYS, "Register agent clients", "Make the clients that agents are connected as."),
     "keys.change_agentclient": Meaning(
-        _KEYS, _("Disable agent clients"), _("Keep a program from being connected, and let it again.")
+        _KEYS, "Disable agent clients", "Keep a program from being connected, and let it again."
     ),
-    "keys.delete_agentclient": Meaning(_KEYS, _("Delete agent clients"), _("Delete clients that nobody lets act.")),
-    "keys.view_person": Meaning(_PEOPLE, _("See people"), _("See who signs in here, and what they may do.")),
-    "keys.add_person": Meaning(_PEOPLE, _("Create local accounts"), _("Make accounts with permissions held oneself.")),
+    "keys.delete_agentclient": Meaning(_KEYS, "Delete agent clients", "Delete clients that nobody lets act."),
+    "keys.view_person": Meaning(_PEOPLE, "See people", "See who signs in here, and what they may do."),
+    "keys.add_person": Meaning(_PEOPLE, "Create local accounts", "Make accounts with permissions held oneself."),
     "keys.change_person": Meaning(
         _PEOPLE,
-        _("Change people"),
-        _("Give permissions held oneself, set passwords, reset second factors, activate and deactivate."),
-        _("Whoever deactivates a person ends all their keys."),
+        "Change people",
+        "Give permissions held oneself, set passwords, reset second factors, activate and deactivate.",
+        "Whoever deactivates a person ends all their keys.",
     ),
-    "keys.delete_person": Meaning(_PEOPLE, _("Delete people"), _("Delete people who own no keys.")),
+    "keys.delete_person": Meaning(_PEOPLE, "Delete people", "Delete people who own no keys."),
     "directory.view_directoryconnection": Meaning(
         _GATEWAY,
-        _("See directory connections"),
-        _("See servers and settings, and how the gateway is doing; never passwords."),
+        "See directory connections",
+        "See servers and settings, and how the gateway is doing; never passwords.",
     ),
     "directory.add_directoryconnection": Meaning(
-        _GATEWAY, _("Create directory connections"), _("Connect further directories.")
+        _GATEWAY, "Create directory connections", "Connect further directories."
     ),
     "directory.change_directoryconnection": Meaning(
         _GATEWAY,
-        _("Change directory connections"),
-        _("Change, test, disable and enable connections."),
-        _("Disabling one stops every key that is linked to it."),
+        "Change directory connections",
+        "Change, test, disable and enable connections.",
+        "Disabling one stops every key that is linked to it.",
     ),
     "directory.rotate_bind_password": Meaning(
         _GATEWAY,
-        _("Rotate bind passwords"),
-        _("Have the gateway give its account in a directory a new password that nobody knows."),
-        _("Whatever else signs in with that account stops working."),
+        "Rotate bind passwords",
+        "Have the gateway give its account in a directory a new password that nobody knows.",
+        "Whatever else signs in with that account stops working.",
     ),
     "directory.delete_directoryconnection": Meaning(
-        _GATEWAY, _("Delete directory connections"), _("Delete connections that nothing uses.")
+        _GATEWAY, "Delete directory connections", "Delete connections that nothing uses."
     ),
-    "approvals.view_changerequest": Meaning(
-        _GATEWAY, _("See change requests in the back office"), _("Look at all of them.")
-    ),
-    "audit.view_operationrecord": Meaning(_GATEWAY, _("See log records in the back office"), _("Look at all of them.")),
-    "audit.view_webhookendpoint": Meaning(_GATEWAY, _("See webhooks"), _("See where events are sent.")),
+    "approvals.view_changerequest": Meaning(_GATEWAY, "See change requests in the back office", "Look at all of them."),
+    "audit.view_operationrecord": Meaning(_GATEWAY, "See log records in the back office", "Look at all of them."),
+    "audit.view_webhookendpoint": Meaning(_GATEWAY, "See webhooks", "See where events are sent."),
     "audit.add_webhookendpoint": Meaning(
-        _GATEWAY, _("Create webhooks"), _("Have events sent to an address."), _("Events tell of every change.")
+        _GATEWAY, "Create webhooks", "Have events sent to an address.", "Events tell of every change."
     ),
     "audit.change_webhookendpoint": Meaning(
-        _GATEWAY, _("Change webhooks"), _("Send events elsewhere, or stop them."), _("Events tell of every change.")
+        _GATEWAY, "Change webhooks", "Send events elsewhere, or stop them.", "Events tell of every change."
     ),
-    "audit.delete_webhookendpoint": Meaning(_GATEWAY, _("Delete webhooks"), _("Stop events for good.")),
+    "audit.delete_webhookendpoint": Meaning(_GATEWAY, "Delete webhooks", "Stop events for good."),
     "audit.view_webhookdelivery": Meaning(
-        _GATEWAY, _("See webhook deliveries"), _("See what was sent, and how it was answered.")
+        _GATEWAY, "See webhook deliveries", "See what was sent, and how it was answered."
     ),
-    "audit.change_webhookdelivery": Meaning(_GATEWAY, _("Send webhooks again"), _("Repeat deliveries that failed.")),
+    "audit.change_webhookdelivery": Meaning(_GATEWAY, "Send webhooks again", "Repeat deliveries that failed."),
 }
 
 GRANTABLE: Final = frozenset(

@@ -6,10 +6,16 @@ from approvals.security_attributes import REVIEWED
 from core.errors import every_error
 from core.operation import Effect, operations
 from core.text.messages import Message
+from core.text.vocabulary import WORDS
+from directory.shapes.wording.attribute_labels import LABELS
+from keys.permission_catalogue import MEANINGS
 
 
 def registered_texts() -> Iterator[str]:
-    """Of errors, operations and attributes of security what is said of them, once every app is loaded."""
+    """What is said of errors, operations, permissions and attributes, and the words that nothing declares.
+
+    Errors and operations are known once every app is loaded.
+    """
     for error in every_error():
         yield error.title
     for operation in operations():
@@ -17,6 +23,9 @@ def registered_texts() -> Iterator[str]:
             yield operation.label
         if operation.effect is not Effect.READ:
             yield operation.summary
+    for meaning in MEANINGS.values():
+        yield from filter(None, (meaning.group, meaning.title, meaning.text, meaning.danger))
+    yield from (*LABELS.values(), *WORDS)
     for review in REVIEWED.values():
         if review.verdict in ("security", "unwritable"):
             yield review.reason
