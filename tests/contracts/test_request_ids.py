@@ -15,7 +15,10 @@ QUERIES = frozenset({
     *("aggregate", "annotate", "values", "values_list", "order_by", "distinct", "Count", "Min", "Max", "Coalesce"),
 })  # fmt: skip
 SEARCHES = {
-    ("operations/log/operations.py", "'request_id'"),
+    (
+        "operations/log/operations.py",
+        "('owner', 'key_name', 'operation', 'outcome', 'request_id', 'call_id', 'run_id')",
+    ),
     ("audit/models.py", "['request_id', 'id']"),
     ("audit/admin.py", "('owner', 'key_name', 'credential_id', 'surface', 'client_address', 'request_id')"),
 }
