@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import django
@@ -26,8 +25,6 @@ def main() -> None:
     os.environ.setdefault("GATEWAY_ENVIRONMENT", "Development")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
     django.setup()
-    for module in ("gateway.urls", "gateway.tasks"):
-        import_module(module)  # what answers requests and works on them has then declared its texts
     from console.shared.registered_texts import registered_texts
 
     # gettext's programs read sources, so the texts of declarations are one for a moment.

@@ -1,6 +1,7 @@
 """The texts that people read as they are declared: the catalogue has them beside what the sources mark."""
 
 from collections.abc import Iterator
+from importlib import import_module
 
 from approvals.security_attributes import REVIEWED
 from core.errors import every_error
@@ -12,10 +13,9 @@ from keys.permission_catalogue import MEANINGS
 
 
 def registered_texts() -> Iterator[str]:
-    """What is said of errors, operations, permissions and attributes, and the words that nothing declares.
-
-    Errors and operations are known once every app is loaded.
-    """
+    """What is said of errors, operations, permissions and attributes, and the words that nothing declares."""
+    for module in ("gateway.urls", "gateway.tasks"):
+        import_module(module)  # what answers requests and works on them has then declared its texts
     for error in every_error():
         yield error.title
     for operation in operations():
