@@ -66,8 +66,9 @@ def _is_set_up(deployment: Deployment, domain: Domain) -> None:
     assert told.returncode == 1
     assert "tables: to be migrated" in told.stdout
     deployment.succeeds("migrate", "-v0")
-    if deployment.installed.user:  # what another account's process started leaves nothing in that one's name
-        assert not list(Path("/dev/shm").glob(f"gateway-*/*-{os.getpid()}"))  # noqa: S108 - where processes count
+    if user := deployment.installed.user:  # what another account's process started leaves nothing in that one's name
+        count_in = f"gateway-{user.pw_uid}-*/*-{os.getpid()}"
+        assert not list(Path("/dev/shm").glob(count_in))  # noqa: S108 - where processes count
     certificate = deployment.secrets / "authority.pem"
     certificate.write_text(domain.ca_pem)
     certificate.chmod(0o644)
