@@ -92,7 +92,7 @@ class UpdatePerson(CreatePerson, Changes):
     groups: Groups = Field(default_factory=list)
 
 
-class UserRecord(TypedDict):
+class PersonRecord(TypedDict):
     """`directory` is null for a local account; `permissions` are those given directly, not by groups. Into those of
     `groups` that are `directoryGroups`, too, the groups of their account have put them.
 
@@ -137,9 +137,9 @@ class PersonScopesRecord(ScopesRecord):
     "Search people",
     permission="keys.view_person",
     query=SearchPeople,
-    output=Page[UserRecord],
+    output=Page[PersonRecord],
 )
-def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
+def search_people(call: Call, *, query: SearchPeople) -> Page[PersonRecord]:
     """List the people by name."""
     people = _people().annotate(lower_name=Lower("username"))
     if query.name is not None:
@@ -149,8 +149,8 @@ def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 
-@rest_operation("people.read", "GET users/{id}", "Read {a person}", permission="keys.view_person", output=UserRecord)
-def read_person(_: Call, *, id: UUID) -> UserRecord:
+@rest_operation("people.read", "GET users/{id}", "Read {a person}", permission="keys.view_person", output=PersonRecord)
+def read_person(_: Call, *, id: UUID) -> PersonRecord:
     """Read one person."""
     return _record(find_person(id))
 
@@ -181,9 +181,9 @@ def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
     permission="keys.add_person",
     creates=True,
     body=CreatePerson,
-    output=UserRecord,
+    output=PersonRecord,
 )
-def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
+def create_person(call: Call, *, body: CreatePerson) -> PersonRecord:
     """Create a local account with permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
@@ -206,9 +206,9 @@ def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
     "Update {a person}",
     permission="keys.change_person",
     body=UpdatePerson,
-    output=UserRecord,
+    output=PersonRecord,
 )
-def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
+def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
     person = find_person(id)
     _require_not_above(call, person)
@@ -370,8 +370,8 @@ def _require_not_above(call: Call, person: Person) -> None:
         raise Forbidden
 
 
-def _record(person: Any) -> UserRecord:
-    record: UserRecord = {
+def _record(person: Any) -> PersonRecord:
+    record: PersonRecord = {
         "id": str(person.public_id),
         "version": "",
         "username": person.username,

@@ -53,7 +53,7 @@ PROBLEMS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "404": ("NotFound", "There is no such thing.", ("Gateway-Replication",)),
     "406": ("NotAcceptable", "No representation of the answer is acceptable.", ()),
     "408": ("RequestTimeout", "The body did not arrive in time.", ()),
-    "409": ("Conflict", "The present state does not allow it.", ()),
+    "409": ("Conflict", "The current state does not allow it.", ()),
     "411": ("LengthRequired", "The body has no Content-Length.", ()),
     "412": ("PreconditionFailed", "The object has another version than If-Match names, or none yet.", ()),
     "413": ("BodyTooLarge", "The body is too large; `maxBodyBytes` names the limit.", ()),
