@@ -7,6 +7,7 @@ ARGS ?=
 # Test processes, each with servers of its own:
 # one more than processors, since a test waits for its servers about as long as it computes.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+SQLITE_WORKERS ?= $(shell nproc)
 # Requests that `make fuzz` draws for each operation.
 EXAMPLES ?= 1000
 # The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
@@ -32,9 +33,12 @@ run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 manage: install ## Run a management command on the demonstration's data (RUN="verify_operations_log")
 	@$(PYTHON) -m demo.manage $(RUN)
 
-test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
-	$(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
-	GATEWAY_TEST_DATABASE=sqlite $(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m sqlite $(ARGS)
+test: install-test ## Run the whole suite on PostgreSQL, and beside it the tests marked sqlite on SQLite
+	@mkdir -p var/tests
+	@$(AT_CLOCK) env GATEWAY_TEST_DATABASE=sqlite $(PYTHON) -m pytest -n $(SQLITE_WORKERS) --dist worksteal -m sqlite $(ARGS) \
+		> var/tests/sqlite.log 2>&1 & sqlite=$$!; status=0; \
+	$(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS) || status=$$?; \
+	wait $$sqlite || status=$$?; cat var/tests/sqlite.log; exit $$status
 
 quick: install-test ## Run the tests that need no servers, in under a minute
 	$(PYTHON) -m pytest --quick -n auto --dist worksteal $(ARGS)
@@ -58,7 +62,6 @@ format: install-test ## Format the code and repair what can be repaired
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
-# With `make --jobs 2 --output-sync check` the types, which take longest, are checked beside all the rest.
 check: types style imports documents docs ## lint, and that migrations, OpenAPI documents and documentation are complete
 
 documents: install-test
@@ -90,9 +93,9 @@ upgrade-test: install-test ## Upgrade the last release under load and go back, t
 screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
-clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
-	scripts/make-clients python clients/python
-	scripts/make-clients typescript clients/typescript
+clients: ## Make the typed clients from docs/openapi/api.json, and their packages in var/clients
+	scripts/make-clients python clients/python var/clients
+	scripts/make-clients typescript clients/typescript var/clients
 
 translations: install-test ## Bring the German catalogue up to date with the sources, and compile it
 	@scripts/make-translations
@@ -118,6 +121,8 @@ lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 		-c requirements-agents.txt -c requirements-tracing.txt -o requirements-dev.txt
 	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
+	$(UV) pip compile -q --group clients --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -c requirements-dev.txt -o requirements-clients.txt
 	$(UV) pip compile -q --group docs --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-docs.txt
 

@@ -1,8 +1,8 @@
-/* The entries of a search as Python objects, in time that grows with the answer alone.
+/* Converts the entries of a search to Python objects in time that is linear in the size of the answer.
  *
- * python-ldap looks for every attribute of an entry from the entry's beginning (ldap_get_values_len in its message.c),
+ * python-ldap searches for every attribute from the start of the entry (ldap_get_values_len in its message.c),
  * which takes a fifth of a large search. This reads each entry once, as libldap's ldap_get_attribute_ber is meant to be
- * used. `answers.py` says when it is; without this module python-ldap does everything.
+ * used. `streaming.py` says when it does; without this module python-ldap does everything.
  *
  * libldap is the one that python-ldap uses, found in it at run time: another copy must never see its handles. So the
  * module is linked to nothing, and with Python's stable interface one build serves every version of both.
@@ -32,7 +32,7 @@ typedef struct {
 #define DECLARE(name) static __typeof__(name) *lib_##name;
 LIBLDAP(DECLARE)
 
-/* The names of attributes that were met in one answer: most entries have the same ones in the same order. */
+/* The attribute names seen in one answer: most entries have the same ones in the same order. */
 #define MOST_NAMES 64
 
 typedef struct {
@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     Name known[MOST_NAMES];
     int count;
-    int next; /* where the next name is looked for first */
+    int next; /* the index at which to look for the next name first */
 } Names;
 
 static void forget(Names *names)
@@ -104,7 +104,7 @@ static int add_attribute(PyObject *attributes, Names *names, const struct berval
     if (name == NULL)
         return -1;
     int failed;
-    PyObject *list = PyDict_GetItemWithError(attributes, name); /* borrowed; a server may send one in two parts */
+    PyObject *list = PyDict_GetItemWithError(attributes, name); /* borrowed; a server may send an attribute in two parts */
     if (list != NULL) {
         failed = append_values(list, values);
     } else if (PyErr_Occurred()) {
@@ -166,7 +166,7 @@ static PyObject *controls_of(LDAPControl **controls)
     return list;
 }
 
-/* (code, its meaning, matched, text, controls) of what ends a search, or NULL with an exception. */
+/* (code, its meaning, matched, text, controls) of the result that ends a search, or NULL with an exception. */
 static PyObject *end_of(LDAP *ldap, LDAPMessage *message)
 {
     int code = LDAP_SUCCESS;
@@ -176,7 +176,7 @@ static PyObject *end_of(LDAP *ldap, LDAPMessage *message)
     if (failure != LDAP_SUCCESS)
         code = failure;
     PyObject *list = controls_of(controls), *end = NULL;
-    if (list != NULL) /* what servers say need not be UTF-8 */
+    if (list != NULL) /* servers may send text that is not UTF-8 */
         end = Py_BuildValue("(isyyN)", code, lib_ldap_err2string(code), matched ? matched : "", text ? text : "", list);
     lib_ldap_controls_free(controls);
     lib_ldap_memfree(matched);
@@ -207,7 +207,7 @@ static PyObject *rows_of(LDAP *ldap, LDAPMessage *messages)
             Py_DECREF(end);
             end = end_of(ldap, message);
             failed = end == NULL;
-        } /* else a reference to another naming context, which nobody follows */
+        } /* else a referral to another naming context, which is not followed */
     }
     forget(&names);
     PyObject *answer = failed ? NULL : Py_BuildValue("(OO)", rows, end);

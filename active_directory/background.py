@@ -1,4 +1,4 @@
-"""Work that is done off the callers' way, or beside it."""
+"""Runs work in threads of its own, whether callers wait for it or not."""
 
 import threading
 from collections.abc import Callable
@@ -6,21 +6,21 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from typing import TypeVar
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
-def run_in_background(find: Callable[[], _Found], name: str) -> Callable[[], _Found]:
-    """Begin to find something in a thread of its own; what is given back waits for it, and raises what it raised.
+def run_in_background(function: Callable[[], _Result], name: str) -> Callable[[], _Result]:
+    """Start a function in a thread; return a function that waits for its result or raises its exception.
 
-    For what takes much longer than starting a thread (0.1 ms), while there is something else to wait for. Nobody needs
-    to ask for what was found. It belongs to the caller's trace.
+    For calls that take much longer than starting a thread (0.1 ms). Nobody has to ask for the result. The thread
+    inherits context variables, such as the caller's trace.
     """
-    future: Future[_Found] = Future()
+    future: Future[_Result] = Future()
 
     def work() -> None:
         try:
-            future.set_result(find())
-        except BaseException as error:  # noqa: BLE001 - it is raised to whoever asks
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - raised again to whoever asks for the result
             future.set_exception(error)
 
     threading.Thread(target=copy_context().run, args=(work,), name=name, daemon=True).start()
@@ -28,7 +28,7 @@ def run_in_background(find: Callable[[], _Found], name: str) -> Callable[[], _Fo
 
 
 class Background:
-    """Starts a thread unless one is at it. A forked child has none of its parent's and starts its own."""
+    """Does work in at most one thread. A forked child, which has none of its parent's threads, starts its own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,14 +36,14 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def start(self, work: Callable[[], object]) -> None:
-        """Have the work begun, or leave it to the thread that is doing it already."""
+        """Start the work unless the thread is still running."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=work, name=self._name, daemon=True)
                 self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the thread that is at it, if there is one."""
+        """Wait up to `seconds` for the running thread, if any."""
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(seconds)

@@ -13,14 +13,16 @@ from functools import cached_property
 from itertools import islice
 from uuid import UUID
 
-from active_directory.connections import authentication
-from active_directory.connections.attempts import Attempts, Pace, deadline_of
-from active_directory.connections.authentication import BindResult
-from active_directory.connections.connection import open_connection
-from active_directory.connections.pool import Borrowed, Opener, Pool
-from active_directory.connections.preferred_controller import ONE_SERVER, Agreement
-from active_directory.connections.settings import ServerSettings
-from active_directory.current_schema import CurrentSchema
+from active_directory.connections import connection
+from active_directory.connections.connection import (
+    Attempts,
+    BindResult,
+    Pace,
+    ServerSettings,
+    deadline_of,
+    open_connection,
+)
+from active_directory.connections.pool import ONE_SERVER, Borrowed, Opener, Pool, PreferredController
 from active_directory.entry import Entry
 from active_directory.errors import (
     LdapError,
@@ -29,34 +31,45 @@ from active_directory.errors import (
     Unavailable,
     VersionConflict,
 )
-from active_directory.filters.tree import ANYTHING, And, AnyGuid, Filter, Or
-from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
+from active_directory.filters import ANYTHING, And, AnyGuid, Filter, Not, Or
+from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, CurrentSchema, Schema
 from active_directory.streaming import Query, Request, Scope, answer_each, stream
-from active_directory.writes.changes import Add, Modify, Write, names_by_dn
-from active_directory.writes.pipeline import Pipeline, Written
-from active_directory.writes.probe import has_finished_writing
-from active_directory.writes.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
+from active_directory.writes import (
+    ATTRIBUTES_TO_REWORD,
+    Add,
+    Modify,
+    Pipeline,
+    Write,
+    Written,
+    has_finished_writing,
+    is_refused_for_recycle_bin,
+    names_by_dn,
+    reword_for_samba,
+)
 
 _LINKS = frozenset({"member", "memberOf"})
-"""What is known to be a link as long as the schema was not read: reading it is a search itself."""
+"""Links that are known before the schema has been read, which takes a search itself."""
 _APART = 2
-"""Connections of a process for searches that keep a server busy; it runs few of them at a time."""
+"""Connections per process for searches that keep a server busy; few of them run at a time."""
 _CONDITIONS_PER_SEARCH = 100
-_GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
+_GUIDS_PER_SEARCH = 50  # five times as fast as one by one; longer filters gain nothing
 
 
 class Client:
-    """One directory. Opens nothing until it is used; may be shared by threads and survives a fork."""
+    """One directory. It opens connections on first use, is safe to share between threads and survives a fork."""
 
     def __init__(
-        self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
+        self,
+        settings: ServerSettings,
+        opener: Opener = open_connection,
+        preferred_controller: PreferredController = ONE_SERVER,
     ) -> None:
         self.settings = settings
         self.opener = opener
-        self.agreement = agreement
+        self.preferred_controller = preferred_controller
         self._server: str | None = None
-        self._pool = Pool(settings, opener, agreement)
-        self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, agreement)
+        self._pool = Pool(settings, opener, preferred_controller)
+        self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
         self._pace = Pace()
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
@@ -65,9 +78,9 @@ class Client:
         return f"Client({self.settings!r})"
 
     def at(self, server: str | None) -> "Client":
-        """This client with one server (its URL) for everything; itself when it is none of the directory's servers.
+        """This client restricted to one server, given by its URL; itself if the directory has no such server.
 
-        What was read at one server is judged, written and looked up there: the others hear of it later.
+        What was read from a server must be checked and written there: the others receive it later, by replication.
         """
         if server in (None, self._server) or server not in self.settings.urls or len(self.settings.urls) == 1:
             return self
@@ -76,7 +89,7 @@ class Client:
         return one
 
     def choose_server(self) -> str:
-        """The URL of the server that is used now; raises ``Unavailable`` when none can be."""
+        """The URL of the server to use now; raises ``Unavailable`` if none answers."""
         if self._server is not None:
             return self._server
         if len(self.settings.urls) == 1:
@@ -86,23 +99,23 @@ class Client:
         return connection.url
 
     def claim(self) -> bool:
-        """Make the one server of this client (`at`) that of all processes, before a write.
+        """Before a write, make this client's server (`at`) the one that all processes prefer.
 
-        Whether for certain no other server has taken a write lately, which this one may not have.
+        Returns True if certainly no other server has recently taken a write that this one may lack.
         """
-        return self._server is None or self.agreement.claim(self._server)
+        return self._server is None or self.preferred_controller.claim(self._server)
 
     @property
     def schema(self) -> Schema:
-        """The directory's schema, read at first use and again every ``schema_seconds``, which nobody waits for."""
+        """The directory's schema, read at first use and then every ``schema_seconds`` in the background."""
         return self._schema.get()
 
     def load_schema_soon(self) -> None:
-        """Begin to read the schema, if it was not read before, so that the first to need it waits less."""
+        """Start reading the schema in the background unless it has been read, so that its first user waits less."""
         self._schema.load_soon()
 
     def refresh_schema(self) -> Schema:
-        """Read the schema now, after a name was missing from it that may be new; the present one if that fails."""
+        """Read the schema now, as a name that it lacks may be new; return the present one if that fails."""
         try:
             return self._schema.load_now()
         except Unavailable:
@@ -116,22 +129,22 @@ class Client:
 
     @cached_property
     def default_naming_context(self) -> str:
-        """The domain's own naming context, which ``base_dn`` may be a part of."""
+        """The domain's naming context, of which ``base_dn`` may be a part."""
         return self._naming_context("defaultNamingContext")
 
     @cached_property
     def configuration_naming_context(self) -> str:
-        """The forest's configuration."""
+        """The forest's configuration naming context."""
         return self._naming_context("configurationNamingContext")
 
     @cached_property
     def schema_naming_context(self) -> str:
-        """The forest's schema."""
+        """The forest's schema naming context."""
         return self._naming_context("schemaNamingContext")
 
     @cached_property
     def naming_contexts(self) -> tuple[str, ...]:
-        """What the server holds, the domain's own naming context before the forest's and those of applications."""
+        """All naming contexts that the server holds, the domain's first."""
         names = self.read("", ("namingContexts",)).texts("namingContexts")
         return tuple(dict.fromkeys((self.default_naming_context, *names)))
 
@@ -144,11 +157,11 @@ class Client:
         descriptor: bool = False,
         identities: bool = False,
     ) -> Entry:
-        """One object by objectGUID or distinguished name; ``NotFound`` when there is none.
+        """Read an object by objectGUID or distinguished name. Raises ``NotFound``.
 
-        ``attributes`` None reads all that are not computed. ``deleted`` finds deleted objects too; ``descriptor`` adds
-        nTSecurityDescriptor with owner, group and DACL; ``identities`` the objectGUIDs of the objects that values name.
-        Attributes returned in ranges are fetched whole.
+        ``attributes`` None reads all that are not constructed. ``deleted`` also finds deleted objects; ``descriptor``
+        adds nTSecurityDescriptor with owner, group and DACL; ``identities`` adds the objectGUIDs of the objects that
+        values name. Values returned in ranges are fetched completely.
         """
         query = Query(
             ref,
@@ -191,7 +204,7 @@ class Client:
         deleted: bool = False,
         of_domain: bool = False,
     ) -> dict[UUID, Entry]:
-        """Those of the objects that exist, by objectGUID; see `read_each`."""
+        """Read the objects that exist, by objectGUID; see `read_each`."""
         wanted = {guid.bytes_le: guid for guid in guids}
         found = self.read_each(wanted, attributes, deleted=deleted, of_domain=of_domain)
         return {wanted[entry.values("objectGUID")[0]]: entry for entry in found}
@@ -203,25 +216,33 @@ class Client:
         *,
         deleted: bool = False,
         of_domain: bool = False,
+        within: Filter = ANYTHING,
+        extended: bool = False,
     ) -> Iterator[Entry]:
-        """Those of the objects with these objectGUIDs that exist, each once, in no order.
+        """Read the objects with these objectGUIDs that exist and are ``within`` a filter, each once, in no order.
 
-        From every naming context that the server holds, or ``of_domain`` from the domain's own. They are asked for in
-        parts, and the next parts are on their way while one's entries are worked on. A connection is held until the
-        iterator ends or is closed; when it breaks, the parts not answered are read on another one.
+        ``extended`` leaves values that name objects as `linked_object` reads them. It searches every naming context
+        that the server holds, or with ``of_domain`` only the domain's. It sends the searches ahead in parts, so that
+        the server works while the caller does. It holds a connection until the iterator ends or is closed; if the
+        connection breaks, it reads the remaining parts on another one.
         """
         names = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
         links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
         if not missing:
             return
+
+        def asked(part: list[bytes]) -> Filter:
+            # Negated twice, for Samba would read the whole index of a term, such as that of all users, beside these.
+            return AnyGuid(part) if within == ANYTHING else And(AnyGuid(part), Not(Not(within)))
+
         attempts = Attempts(self.settings, self._pace)
         for base in (self.default_naming_context,) if of_domain else self.naming_contexts:
             wanted = list(missing)
             parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
             while parts:
-                queries = (  # made while the server is at work on those before
-                    Query(base, Scope.SUBTREE, AnyGuid(part), names, links=links, deleted=deleted)
+                queries = (  # lazily, so that the next filter is built while the server works
+                    Query(base, Scope.SUBTREE, asked(part), names, links=links, deleted=deleted, extended=extended)
                     for part in parts.copy()
                 )
                 try:
@@ -232,7 +253,7 @@ class Client:
                             for entry in entries:
                                 missing.pop(entry.values("objectGUID")[0], None)
                                 yield entry
-                except NotFound:  # nothing of this context may be seen
+                except NotFound:  # the account may not see this naming context
                     break
 
     def search(
@@ -245,18 +266,19 @@ class Client:
         limit: int | None = None,
         deleted: bool = False,
         descriptor: bool = False,
+        identities: bool = False,
         seconds: float | None = None,
         patient: bool = False,
         apart: bool = False,
         whole: bool = False,
     ) -> Iterator[Entry]:
-        """The matching objects as they arrive, in constant memory or taken as a ``whole``; at most ``limit`` of them.
+        """Yield at most ``limit`` matching objects as they arrive, in constant memory, or read at once as a ``whole``.
 
-        A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
-        ``FilterError``, and ``LimitExceeded`` when the time limit told to the server is over: ``seconds``, or less than
-        one answer is waited for. A server that does not keep to it is given up a little later. A ``patient`` search may
-        take long by itself, so that its connection's silence says nothing. One that keeps the server busy goes
-        ``apart``, over a connection that serves nothing else.
+        It holds a connection until the iterator ends or is closed. Raises ``NotFound`` if the base does not exist,
+        ``FilterError``, and ``LimitExceeded`` after the time limit that the server is told: ``seconds``, or slightly
+        less than the time for one answer. A ``patient`` search may take long, so it does not move to another connection
+        when this one is silent. A search that keeps the server busy goes ``apart``, on connections used for nothing
+        else.
         """
         links = self._links(deleted=deleted)
         query = Query(
@@ -264,6 +286,7 @@ class Client:
             links=links,
             deleted=deleted,
             descriptor=descriptor,
+            schema=self.schema if identities else None,
             limit=limit,
             seconds=seconds,
             whole=whole,
@@ -271,16 +294,37 @@ class Client:
         attempts = Attempts(self.settings, self._pace, patient=patient or apart)
         return self._searching(self._pool_apart if apart else self._pool, query, attempts)
 
+    def search_in_parts(
+        self, base: UUID | str, scope: Scope, filter: Filter, attributes: Sequence[str]
+    ) -> Iterator[Entry]:
+        """Identify the matching objects by one search, then read them in parts, in no order.
+
+        Samba reads all matches of a search before it sends the first, and admits no write meanwhile. What cannot be
+        identified comes as it was found, and what became unreadable in between as it is read by itself.
+        """
+        missing: dict[bytes, None] = {}
+        for entry in self.search(base, scope, filter, ("objectGUID",)):
+            if guid := next(iter(entry.values("objectGUID")), None):
+                missing[guid] = None
+            else:
+                yield entry
+        for entry in self.read_each(list(missing), attributes):
+            del missing[entry.values("objectGUID")[0]]
+            yield entry
+        for guid in missing:
+            if (left := self.find(UUID(bytes_le=guid), attributes)) is not None:
+                yield left
+
     def search_domain(self, filter: Filter, attributes: Sequence[str] | None = None) -> Iterator[Entry]:
-        """The matching objects of the domain's own naming context, as `search` finds them."""
+        """Search the domain's naming context; see `search`."""
         return self.search(self.default_naming_context, Scope.SUBTREE, filter, attributes)
 
     def find_any(
         self, conditions: Iterable[Filter], attributes: Sequence[str] | None = None, *, within: Filter | None = None
     ) -> Iterator[Entry]:
-        """The objects of the domain that fulfil one of many conditions, and ``within`` if given.
+        """Search the domain for objects that meet any of many conditions and, if given, ``within``.
 
-        They are asked for in parts: what fulfils conditions of several parts comes several times.
+        It searches in parts, so an object that meets conditions of several parts comes several times.
         """
         waiting = iter(conditions)
         while some := tuple(islice(waiting, _CONDITIONS_PER_SEARCH)):
@@ -288,42 +332,40 @@ class Client:
             yield from self.search_domain(any_of if within is None else And(within, any_of), attributes)
 
     def write(self, write: Write) -> str:
-        """Carry out one write and return the server that took it.
+        """Send one write, once, and return the host name of the server that took it.
 
-        It is sent once: ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that the connection was lost
-        before the answer, and ``StillUnderWay`` that the answer can still be waited for.
+        ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that the connection was lost before the answer,
+        and ``StillUnderWay`` that the answer can still be waited for.
         """
         try:
             return self._write(write)
         except LdapError as refusal:
             if not isinstance(write, Modify) or not is_refused_for_recycle_bin(write, refusal):
                 raise
-        # Refused, so nothing was changed: this is another request, not the same one again.
-        return self._write(reworded(write, self.read(write.dn, READ_TO_REWORD, deleted=True)))
+        # No repetition of a write: the server refused the first one and changed nothing, and this one differs.
+        return self._write(reword_for_samba(write, self.read(write.dn, ATTRIBUTES_TO_REWORD, deleted=True)))
 
     def _write(self, write: Write) -> str:
         with self._sending([write]) as pipeline:
             (written,) = pipeline.run()
         error = written.error
-        if isinstance(error, NotFound) and names_by_dn(write):  # resolved a moment ago, so it was renamed since
+        if isinstance(error, NotFound) and names_by_dn(write):  # its DN was read a moment ago: somebody renamed it
             error = VersionConflict(error.message, hex_code=error.hex_code, result_code=error.result_code)
         if error is not None:
             raise error
         return written.server
 
     def write_many(self, writes: Iterable[Add | Modify]) -> Iterator[Written]:
-        """Carry out adds and modifies of different objects on one connection, several on their way at a time.
+        """Send adds and modifies of different objects on one connection, several at a time; yield results in order.
 
-        Yields what came of each, in their order. A write is taken from ``writes`` only when it can be sent, so that the
-        next ones may be made ready while the directory is at work; what is sent is answered, or given up, within the
-        time for one answer. Those that are not answered in time get ``StillUnderWay``, all on one connection, which
-        sends nothing more. After a lost connection those on their way get ``OutcomeUnknown`` and those never sent
-        ``Unavailable``. Which of them a server carries out first is its own affair. Raises ``Unavailable`` before any
-        is taken.
+        It takes a write from ``writes`` only when it can send it, so that the caller can prepare the next ones while
+        the directory works. Writes that are not answered in time get ``StillUnderWay``, all on this connection, which
+        then sends no more. If the connection is lost, writes that were sent get ``OutcomeUnknown`` and the others
+        ``Unavailable``. The server may carry them out in any order. Raises ``Unavailable`` before it takes the first.
         """
         if not writes:
             return
-        # Who makes the next writes ready needs a connection besides: pipelines must leave some to the others.
+        # Preparing the next writes needs another connection: pipelines must not take them all, or they would deadlock.
         if not self._pipelines.acquire(timeout=max(0.0, deadline_of(self.settings) - time.monotonic())):
             raise Unavailable("Too many others write to the directory")
         try:
@@ -342,18 +384,18 @@ class Client:
             is_over = True
         finally:
             if pipeline.is_late:
-                self._pool.part_with(connection)
+                self._pool.hand_over(connection)
             elif pipeline.has_failed or not is_over:
                 self._pool.discard(connection, server_failed=pipeline.has_failed)
             else:
                 self._pool.release(connection)
 
     def authenticate(self, bind_name: str, password: str) -> BindResult:
-        """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
-        return authentication.authenticate(self.settings, self._pool.order(), bind_name, password)
+        """Check a person's name (DN or userPrincipalName) and password by a bind on a connection of its own."""
+        return connection.authenticate(self.settings, self._pool.order(), bind_name, password)
 
     def close(self) -> None:
-        """Close the connections; those in use when they come back."""
+        """Close all connections; those in use when they are released."""
         self._pool.close()
         self._pool_apart.close()
 
@@ -363,13 +405,13 @@ class Client:
                 for entry in stream(connection, query, self.settings.operation_seconds, attempts.first_seconds):
                     if not attempts.is_last:
                         attempts.note_answer()
-                        attempts.is_last = True  # nobody gets an entry twice
+                        attempts.is_last = True  # another attempt would yield entries twice
                     yield entry
                 attempts.note_answer()
                 return
 
     def has_finished_writing(self, at: UUID | str) -> bool:
-        """Whether the server has finished what it had begun to write at an object; see `writes.probe`."""
+        """Whether the server has finished the write of an object that it was at; see `writes.has_finished_writing`."""
         return has_finished_writing(self._pool, deadline_of(self.settings), self._server, at)
 
     def _load_schema(self) -> Schema:
@@ -386,8 +428,8 @@ class Client:
         return value
 
     def _links(self, *, deleted: bool) -> frozenset[str]:
-        """Among whose values those that name deleted objects are hidden; none where these are asked for."""
+        """The linked attributes from whose values deleted objects are to be hidden."""
         if deleted:
             return frozenset()
         schema = self._schema.present
-        return _LINKS if schema is None else schema.linked
+        return _LINKS if schema is None else schema.linked_attributes

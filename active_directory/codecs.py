@@ -1,6 +1,6 @@
-"""How values of the directory are written as text and read back, chosen by the schema's syntax.
+"""Codecs between the directory's values and text, chosen by the attribute's syntax in the schema.
 
-What syntax cannot tell is told by names (`active_directory.attribute_names`).
+Where the syntax does not suffice, the attribute's name decides (`active_directory.constants`).
 """
 
 import base64
@@ -14,16 +14,20 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from active_directory.attribute_names import FILETIME_ATTRIBUTES, GUID_ATTRIBUTES
-from active_directory.dn import DistinguishedName
+from active_directory.constants import (
+    FILETIME_ATTRIBUTES,
+    FILETIME_NEVER,
+    FILETIME_TICKS_PER_SECOND,
+    FILETIME_UNIX_EPOCH,
+    GUID_ATTRIBUTES,
+)
+from active_directory.dn import DistinguishedName, start_of_tagged
 from active_directory.errors import InvalidValue
-from active_directory.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, FILETIME_UNIX_EPOCH
-from active_directory.references import start_of_tagged
 from active_directory.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType, Syntax
 
 NEVER = "never"
 
-# A record says most times and SIDs twice, and neighbours share many; making the text takes ten times as long.
+# Records repeat most times and SIDs, and neighbours share many. Formatting takes ten times as long as a cache hit.
 _remember = lru_cache(maxsize=1024)
 
 _RFC3339 = re.compile(
@@ -33,39 +37,40 @@ _RFC3339 = re.compile(
 _GENERALIZED_TIME = re.compile(
     r"([0-9]{2}|[0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})?(?:[.,]([0-9]{1,9}))?Z"
 )
-# As AD writes it, on a day that every month has: most times of most objects.
+# As AD writes it, on a day that every month has, so that it needs no validation: most times of most objects.
 _USUAL_TIME = re.compile(
     r"[1-9][0-9]{3}(?:0[1-9]|1[0-2])(?:0[1-9]|1[0-9]|2[0-8])(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\.0Z"
 )
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
-# ASCII: in any other case-blind pattern `ſ` is an S.
+# ASCII, because re.IGNORECASE alone matches `ſ` (long s) as an S.
 _OBJECT_REFERENCE = re.compile(
     r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE | re.ASCII
 )
+_GUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE | re.ASCII)
 
 
 def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str]:
-    """Values of the directory as text. What does not fit its syntax is shown as what it is rather than refused.
+    """Decode values to text. A value that does not fit its syntax is shown as it is rather than refused.
 
-    An attribute the schema does not know (None) is text if it reads as UTF-8, else base64.
+    Values of an attribute that the schema does not know (None) are text if they are UTF-8, else base64.
     """
     decode_one = decoder(attribute)
     return [decode_one(value) for value in values]
 
 
 def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
-    """What `decode` does to each value, for those who decode many entries."""
+    """The function that `decode` applies to each value, for callers that decode many entries."""
     return _text_or_base64 if attribute is None else _form(attribute).decode
 
 
 def is_text(attribute: AttributeType | None) -> bool:
-    """Whether the values of an attribute are text in the directory already, in UTF-8."""
+    """Whether the directory stores the attribute's values as UTF-8 text already."""
     return decoder(attribute) is _text
 
 
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
-    """Text as the directory takes it; ``InvalidValue`` for what the syntax or the schema's range refuses."""
+    """Encode text for the directory. Raises ``InvalidValue`` if it does not fit the syntax or the schema's range."""
     form = _form(attribute)
     encoded = []
     for value in values:
@@ -81,7 +86,7 @@ def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
 
 
 class ValueType(enum.StrEnum):
-    """What the text of an attribute's values stands for."""
+    """What the text of an attribute's values represents."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -94,12 +99,12 @@ class ValueType(enum.StrEnum):
 
 
 def value_type(attribute: AttributeType) -> ValueType:
-    """What the text of its values stands for; a value with a distinguished name in it is text."""
+    """What the text of its values represents; DN-Binary and DN-String values count as text."""
     return _form(attribute).type
 
 
 def filetime_to_datetime(filetime: int) -> datetime.datetime | None:
-    """The moment in UTC, to the microsecond; None for both ways to write "never" and for what no calendar holds."""
+    """The time in UTC, to the microsecond; None for both values that mean "never" and for times out of range."""
     if filetime in FILETIME_NEVER:
         return None
     try:
@@ -117,7 +122,7 @@ def datetime_to_filetime(moment: datetime.datetime) -> int:
 
 @_remember
 def sid_to_text(sid: bytes) -> str:
-    """``S-1-5-…`` ([MS-DTYP] 2.4.2); ``ValueError`` when the bytes are no SID."""
+    """``S-1-5-…`` ([MS-DTYP] 2.4.2). Raises ``ValueError`` if the bytes are not a SID."""
     if len(sid) < 8 or sid[0] != 1 or sid[1] > 15 or len(sid) != 8 + 4 * sid[1]:
         raise ValueError("This is not a security identifier")
     authority = int.from_bytes(sid[2:8], "big")
@@ -126,12 +131,19 @@ def sid_to_text(sid: bytes) -> str:
 
 
 def guid_to_text(guid: bytes) -> str:
-    """The dashed form of an objectGUID's 16 bytes, of which the first three parts are little-endian."""
+    """The dashed form of an objectGUID's 16 bytes, whose first three fields are little-endian ([MS-DTYP] 2.3.4)."""
     return f"{guid[3::-1].hex()}-{guid[5:3:-1].hex()}-{guid[7:5:-1].hex()}-{guid[8:10].hex()}-{guid[10:].hex()}"
 
 
+def text_to_guid(text: str) -> UUID:
+    """Parse a GUID in dashed form. Raises ``ValueError``."""
+    if not _GUID_TEXT.fullmatch(text):
+        raise ValueError("Expected a UUID with dashes")
+    return UUID(text)
+
+
 def text_to_sid(text: str) -> bytes:
-    """The bytes of ``S-1-5-…``; ``ValueError`` when the text is no SID."""
+    """The bytes of ``S-1-5-…``. Raises ``ValueError`` if the text is not a SID."""
     match = _SID.fullmatch(text)
     if match is None:
         raise ValueError("This is not a security identifier (S-1-…)")
@@ -146,7 +158,7 @@ _UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class _Form(NamedTuple):
-    """How values are written as text, by their syntax and, where that does not tell, by name or oMSyntax."""
+    """The functions and the type of one textual form."""
 
     decode: Callable[[bytes], str]
     encode: Callable[[str], bytes]
@@ -169,7 +181,7 @@ def _form(attribute: AttributeType) -> _Form:
 
 def _text(value: bytes) -> str:
     try:
-        return value.decode()  # most values of most entries pass here, and arguments cost as much as the decoding
+        return value.decode()  # the hot path of reads: passing arguments would cost as much as the decoding itself
     except UnicodeDecodeError:
         return value.decode("utf-8", "replace")
 
@@ -222,7 +234,7 @@ def _decode_time(value: bytes) -> str:
     if match is None:
         return text
     year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
-    if len(match[1]) == 2:  # UTCTime: X.690 leaves the century to the reader, X.509's rule is the common one
+    if len(match[1]) == 2:  # UTCTime: X.680 leaves the century open; this is the rule of RFC 5280 section 4.1.2.5.1
         year += 2000 if year < 50 else 1900
     try:
         moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
@@ -289,12 +301,6 @@ def _encode_base64(value: str) -> bytes:
     return raw
 
 
-def _encode_guid(value: str) -> bytes:
-    if not re.fullmatch(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", value):
-        raise ValueError("Expected a UUID with dashes")
-    return UUID(value).bytes_le
-
-
 def _parse_rfc3339(value: str) -> tuple[datetime.datetime, str]:
     """The moment in whole seconds of UTC, and the digits of its fraction."""
     match = _RFC3339.fullmatch(value)
@@ -311,7 +317,7 @@ def _encode_filetime(never: int) -> Callable[[str], bytes]:
     def encode_filetime(value: str) -> bytes:
         if value == NEVER:
             return str(never).encode()
-        if _INTEGER.fullmatch(value):  # pwdLastSet is written as 0 or −1, lockoutTime as 0
+        if _INTEGER.fullmatch(value):  # clients write 0 or -1 to pwdLastSet, and 0 to lockoutTime
             return _encode_integer(64)(value)
         moment, fraction = _parse_rfc3339(value)
         filetime = datetime_to_filetime(moment) + int(fraction[:7].ljust(7, "0"))
@@ -335,7 +341,7 @@ def _encode_utc_time(value: str) -> bytes:
 
 
 def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
-    """rangeLower and rangeUpper ([MS-ADTS] 3.1.1.2.3): of UTF-16 units, of bytes or of the number itself."""
+    """Enforce rangeLower and rangeUpper ([MS-ADTS] 3.1.1.2.3), which count UTF-16 units, bytes or the number itself."""
     if attribute.syntax in _COUNTED_IN_CHARACTERS:
         size, unit = len(value.encode("utf-16-le")) // 2, " characters"
     elif attribute.syntax in (Syntax.OCTET_STRING, Syntax.SID):
@@ -346,7 +352,7 @@ def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
         return
     if attribute.range_lower is not None and size < attribute.range_lower:
         raise ValueError(f"The value must be at least {attribute.range_lower}{unit}")
-    # An upper end below zero is an unsigned maximum squeezed into 32 bits.
+    # The schema stores an unsigned maximum as a signed 32-bit integer: a negative upper limit is none.
     if attribute.range_upper is not None and attribute.range_upper >= 0 and size > attribute.range_upper:
         raise ValueError(f"The value must be at most {attribute.range_upper}{unit}")
 
@@ -357,11 +363,11 @@ _TEXT_SYNTAXES: Final = (
 )
 _COUNTED_IN_CHARACTERS: Final = (*_TEXT_SYNTAXES, Syntax.PRINTABLE_STRING, Syntax.NUMERIC_STRING)
 
-# Both 0 and the maximum mean "never" for accountExpires; elsewhere only 0 does ("has not happened").
+# "never" is written as the maximum to accountExpires and as 0 ("has not happened") to the others.
 _FILETIME, _ACCOUNT_EXPIRES = (
     _Form(_decode_filetime, _encode_filetime(never), ValueType.TIME) for never in FILETIME_NEVER
 )
-_GUID: Final = _Form(_decode_guid, _encode_guid, ValueType.GUID)
+_GUID: Final = _Form(_decode_guid, lambda value: text_to_guid(value).bytes_le, ValueType.GUID)
 _IA5: Final = _Form(_text, _matching(r"[\x00-\x7f]*", "Only ASCII characters are allowed"))
 _UTC_TIME: Final = _Form(_decode_time, _encode_utc_time, ValueType.TIME)
 _PRINTABLE: Final = _matching(r"[A-Za-z0-9 '()+,./:=?-]*", "Only letters, digits, spaces and '()+,-./:=? are allowed")

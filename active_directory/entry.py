@@ -1,4 +1,4 @@
-"""An entry as the directory returned it: raw values under case-insensitive names, and a few typed views of them."""
+"""An entry as the directory returned it: raw values under case-insensitive names, with typed accessors."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -29,10 +29,10 @@ class Entry:
         identities: Mapping[str, UUID] = NO_IDENTITIES,
         server: str | None = None,
     ) -> None:
-        """``asked`` are names of which it is known that the server answered in the same spelling, if at all.
+        """``asked`` are requested attributes, if the server answered with exactly their spelling.
 
-        ``identities`` are the objectGUIDs of the objects that values name, by name, where they were asked for.
-        ``server`` is the URL of the one that answered; others may hold another state of the object.
+        ``identities`` are the objectGUIDs of the objects that values name, by name, if requested. ``server`` is the URL
+        of the domain controller that answered; others may hold another state of the object.
         """
         self.dn = dn
         self.attributes = attributes
@@ -42,14 +42,14 @@ class Entry:
         self._names: dict[str, str] | None = None
 
     def with_attributes(self, attributes: Mapping[str, list[bytes]]) -> "Entry":
-        """The same object with other values under the names that the server answered with."""
+        """The same object with other values, under names as the server spells them."""
         return Entry(self.dn, attributes, self._asked, server=self.server)
 
     def values(self, name: str) -> list[bytes]:
-        """All values, an empty list when there are none."""
-        found = self.attributes.get(name)  # the directory answers with the schema's spelling: usually a hit
-        if found is not None:
-            return found
+        """All values; an empty list if there are none."""
+        values = self.attributes.get(name)  # usually a hit, since the directory answers with the schema's spelling
+        if values is not None:
+            return values
         if name in self._asked:
             return []
         if self._names is None:
@@ -58,11 +58,11 @@ class Entry:
         return [] if known is None else self.attributes[known]
 
     def was_asked(self, name: str) -> bool:
-        """Whether the object certainly has no value that may be read where none is here."""
+        """Whether the attribute was requested: if it has no values here, there are none that the account may read."""
         return name in self._asked
 
     def text(self, name: str) -> str | None:
-        """The first value as text; None when there is none."""
+        """The first value as text, or None."""
         values = self.values(name)
         return values[0].decode("utf-8", "replace") if values else None
 
@@ -71,7 +71,7 @@ class Entry:
         return [value.decode("utf-8", "replace") for value in self.values(name)]
 
     def integer(self, name: str) -> int | None:
-        """The first value as an integer; None when there is none."""
+        """The first value as an integer, or None. Raises ``ProtocolError``."""
         values = self.values(name)
         if not values:
             return None
@@ -81,19 +81,20 @@ class Entry:
             raise ProtocolError("The directory returned no integer", attribute=name) from error
 
     def number(self, name: str) -> int:
-        """The same; 0 when there is none."""
+        """The first value as an integer, or 0. Raises ``ProtocolError``."""
         return self.integer(name) or 0
 
     def boolean(self, name: str) -> bool:
-        """Whether the value is TRUE; an absent one counts as FALSE."""
+        """Whether the first value is TRUE; no value counts as FALSE."""
         values = self.values(name)
         return bool(values) and values[0].upper() == b"TRUE"
 
     @property
     def guid(self) -> UUID:
-        """The objectGUID, which must have been asked for.
+        """The objectGUID, which must have been requested.
 
-        Every object has one: ``AccessDenied`` when the gateway's account may not read it ([MS-ADTS] 3.1.1.4.4).
+        Every object has one, so it raises ``AccessDenied`` if it is missing: the gateway's account may not read it
+        ([MS-ADTS] 3.1.1.4.4).
         """
         values = self.values("objectGUID")
         if not values:
@@ -109,15 +110,18 @@ class Entry:
 
     @property
     def versions(self) -> dict[int, int]:
-        """How often each attribute was changed, by attid (`Schema` knows them); needs replPropertyMetaData.
+        """How often each attribute was changed, by attid (`AttributeType.attid`); needs replPropertyMetaData.
 
-        Linked attributes (``member``) are replicated value by value and are not in it.
+        It lacks linked attributes (``member``), which replicate value by value.
         """
         values = self.values("replPropertyMetaData")
         return parse_versions(values[0]) if values else {}
 
     def changed_at(self, attid: int) -> datetime | None:
-        """When an attribute was last changed, where that was first done; needs replPropertyMetaData."""
+        """When an attribute was last changed, by the clock of the originating domain controller.
+
+        Needs replPropertyMetaData.
+        """
         values = self.values("replPropertyMetaData")
         seconds = next((row[2] for row in _metadata_rows(values[0]) if row[0] == attid), None) if values else None
         return None if seconds is None else _METADATA_EPOCH + timedelta(seconds=seconds)
@@ -133,7 +137,7 @@ class Entry:
 
 
 def parse_versions(blob: bytes) -> dict[int, int]:
-    """The versions in a replPropertyMetaData value by attid; ``ProtocolError`` when it is cut short."""
+    """The versions in a replPropertyMetaData value, by attid. Raises ``ProtocolError`` if it is cut short."""
     return {attid: version for attid, version, *_ in _metadata_rows(blob)}
 
 

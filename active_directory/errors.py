@@ -1,6 +1,6 @@
-"""What can go wrong between the gateway and a directory, and how python-ldap's exceptions become it.
+"""The errors of the LDAP layer, and how python-ldap's exceptions are mapped to them.
 
-What a caller of the gateway is told about each is decided elsewhere.
+`directory.errors` decides what a caller of the gateway is told about each.
 """
 
 import re
@@ -11,8 +11,8 @@ import ldap
 class LdapError(Exception):
     """A directory operation failed.
 
-    ``message`` is the directory's own, without names of objects and source paths; ``hex_code`` is AD's code at its
-    start ([MS-ERREF] 2.2), which tells more than the LDAP result code; ``attribute`` is the one complained about.
+    ``message`` is the directory's own, without names of objects and source paths. ``hex_code`` is the Win32 code at its
+    start ([MS-ERREF] 2.2), which is more precise than the LDAP ``result_code``. ``attribute`` is the offending one.
     """
 
     def __init__(
@@ -31,19 +31,19 @@ class LdapError(Exception):
 
 
 class NotFound(LdapError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class AlreadyExists(LdapError):
-    """The name, the sAMAccountName, the userPrincipalName or the value is in use."""
+    """The name, sAMAccountName, userPrincipalName or value is in use."""
 
 
 class NotEmpty(LdapError):
-    """The object has others below it."""
+    """The object has children."""
 
 
 class VersionConflict(LdapError):
-    """A guarded modify met other values than it expected; nothing was changed."""
+    """A guarded modify did not find the values it expected; nothing was changed."""
 
 
 class PasswordPolicy(LdapError):
@@ -51,11 +51,11 @@ class PasswordPolicy(LdapError):
 
 
 class CurrentPasswordWrong(LdapError):
-    """The password to be changed is not the one given."""
+    """The current password given for a password change is wrong."""
 
 
 class InvalidValue(LdapError):
-    """A value, or an attribute, that the schema or the directory refuses."""
+    """The schema or the directory refuses a value or an attribute."""
 
 
 class InvalidReference(InvalidValue):
@@ -66,38 +66,38 @@ class AccessDenied(LdapError):
     """The gateway's own account lacks the right."""
 
 
-class Refused(LdapError):
-    """The directory is unwilling (result 53): what that means depends on the operation."""
+class UnwillingToPerform(LdapError):
+    """The directory refuses with unwillingToPerform (result 53), for a reason that depends on the operation."""
 
 
 class FilterError(LdapError):
-    """The directory, or the client library, cannot read the filter."""
+    """The directory or the client library cannot parse the filter."""
 
 
 class LimitExceeded(LdapError):
-    """The directory's time, size or administrative limit was reached."""
+    """The search reached a time, size or administrative limit of the directory."""
 
 
 class Unavailable(LdapError):
-    """No domain controller answers. Nothing was changed: no write had been sent.
+    """No domain controller answers, and no write was sent.
 
-    `may_have_bound`: whether a password was sent that the server may look at yet.
+    `may_have_bound` says whether a bind was sent whose password the server may still check.
     """
 
     may_have_bound = False
 
 
 class BadCredentials(Unavailable):
-    """The directory refuses a bind name or its password: of the gateway itself, where nothing else is said."""
+    """The directory refuses a bind name or its password, usually those of the gateway's own account."""
 
     @property
     def sub_code(self) -> str | None:
-        """The ``data`` in AD's refusal, in lower case (``52e``): a Win32 error in hexadecimal ([MS-ERREF] 2.2)."""
+        """The ``data`` in AD's refusal, in lower case (``52e``): a Win32 code in hexadecimal ([MS-ERREF] 2.2)."""
         return bind_sub_code(self.__cause__)
 
     @property
     def is_wrong_password(self) -> bool:
-        """Whether the name or the password is refused, and nothing else is known of the account."""
+        """Whether the name or the password is wrong, rather than the account disabled, locked or expired."""
         return self.sub_code in ("52e", None)  # ERROR_LOGON_FAILURE
 
 
@@ -106,18 +106,18 @@ class TlsError(Unavailable):
 
 
 class OutcomeUnknown(LdapError):
-    """A write was sent and its answer never came: it may have been applied, and usually was."""
+    """A write was sent and never answered: it may have been applied, and usually was."""
 
 
 class DirectoryFault(LdapError):
-    """An answer that has no meaning here."""
+    """The directory answered with an error that has no meaning here."""
 
 
 class ProtocolError(DirectoryFault):
-    """An answer that is not what LDAP or AD's documents promise."""
+    """The directory's answer violates LDAP or AD's specifications."""
 
 
-# [MS-ERREF] 2.2: Win32 error codes as AD puts them before its messages.
+# [MS-ERREF] 2.2: Win32 error codes, with which AD starts its messages.
 _BY_HEX_CODE: dict[int, type[LdapError]] = {
     0x0005: AccessDenied,  # ERROR_ACCESS_DENIED
     0x0056: CurrentPasswordWrong,  # ERROR_INVALID_PASSWORD
@@ -138,10 +138,10 @@ _BY_HEX_CODE: dict[int, type[LdapError]] = {
     0x20B5: InvalidReference,  # ERROR_DS_NAME_REFERENCE_INVALID
     0x21C7: AlreadyExists,  # ERROR_DS_SPN_VALUE_NOT_UNIQUE_IN_FOREST
     0x21C8: AlreadyExists,  # ERROR_DS_UPN_VALUE_NOT_UNIQUE_IN_FOREST
-    0x8009000D: Refused,  # NTE_NO_KEY
+    0x8009000D: UnwillingToPerform,  # NTE_NO_KEY
 }
 
-# Of a guarded modify: a link's value came or went meanwhile, or the object it names was renamed or deleted.
+# From a guarded modify: a link was added or removed meanwhile, or the object it refers to was renamed or deleted.
 _LINK_CONFLICTS = frozenset(
     {
         0x0525,  # ERROR_NO_SUCH_USER
@@ -154,7 +154,7 @@ _LINK_CONFLICTS = frozenset(
 )
 _SAMBA_LINK_CONFLICT = re.compile(r"already (?:exists|deleted) for target GUID|Unable to find GUID for DN")
 
-# RFC 4511 4.1.9, and libldap's own codes below zero.
+# Result codes of RFC 4511 4.1.9, and libldap's own below zero.
 _BY_RESULT: dict[int, type[LdapError]] = {
     result: kind
     for kind, results in {
@@ -166,7 +166,7 @@ _BY_RESULT: dict[int, type[LdapError]] = {
         NotFound: (32,),
         BadCredentials: (49,),
         AccessDenied: (50,),
-        Refused: (53, 71),  # 71: a move to another naming context
+        UnwillingToPerform: (53, 71),  # 71: a move to another naming context
         NotEmpty: (66,),
         AlreadyExists: (68,),
     }.items()
@@ -185,7 +185,7 @@ _ATTRIBUTE = re.compile(
 _NOT_NAMES = {"to", "of", "on", "in", "is", "value", "values", "syntax", "already", "or", "and", "for", "not"}
 _SOURCE_PATH = re.compile(r"\s*(?:\bat\s+)?(?:\.{1,2}/)*(?:[\w.-]+/)+[\w.-]+\.[ch](?::\d+)?(?::\w+)?")
 _QUOTED_DN = re.compile(r"'(?:<[^>]*>;?)*(?:[A-Za-z][\w-]*|[\d.]+)=[^']*'|\"[A-Za-z][\w-]*=[^\"]*\"")
-# A name ends where its last domain component does: values before it may hold spaces and escapes.
+# A name ends with its last DC component: values before that may contain spaces and escapes.
 _BARE_DN = re.compile(
     r"(?:CN|OU|DC|O|L|ST|C|UID)=(?:[^\n]*?,\s*DC=[\w-]+)(?:,\s*DC=[\w-]+)*|(?:CN|OU|DC)=[^\s,:'\"]+", re.IGNORECASE
 )
@@ -194,10 +194,10 @@ _WINDOWS_SOURCE = re.compile(r"DSID-[0-9A-F]+,?\s*", re.IGNORECASE)
 
 
 def error_from(error: ldap.LDAPError, *, guarded: bool = False, writing: bool = False) -> LdapError:
-    """The error of this layer for one of python-ldap's.
+    """Map one of python-ldap's exceptions to this layer's.
 
-    ``writing`` says that a write had been sent: losing the connection then leaves its outcome unknown. ``guarded`` says
-    that it was a compare-and-swap: result 16 then means that the old values no longer held.
+    ``writing`` says that a write was sent, so that a lost connection leaves its outcome unknown. ``guarded`` says that
+    it was a compare-and-swap, so that result 16 means that the old values are gone.
     """
     details = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
     result = details.get("result")
@@ -205,7 +205,7 @@ def error_from(error: ldap.LDAPError, *, guarded: bool = False, writing: bool = 
         return OutcomeUnknown("The connection was lost before the directory answered", result_code=result)
     if isinstance(error, _DOWN):
         return Unavailable(str(details.get("desc", "No answer")), result_code=result)
-    # For its own errors libldap leaves the text of the previous answer in place.
+    # For its own errors (negative results) libldap leaves the text of the previous answer in place.
     raw = str(details.get("info") or "") if isinstance(result, int) and result > 0 else ""
     hex_code = match[1].upper() if (match := _HEX_CODE.match(raw)) else None
     kind = _kind(result, hex_code, raw, guarded=guarded)
@@ -214,14 +214,17 @@ def error_from(error: ldap.LDAPError, *, guarded: bool = False, writing: bool = 
 
 
 def bind_sub_code(error: BaseException | None) -> str | None:
-    """The same of python-ldap's own refusal."""
+    """The ``data`` sub-code in python-ldap's refusal of a bind, in lower case; None if there is none."""
     info = error.args[0].get("info", "") if error and error.args and isinstance(error.args[0], dict) else ""
     _, found, rest = str(info).partition(" data ")
     return rest.partition(",")[0].strip().lower() or None if found else None
 
 
 def clean_message(raw: str) -> str:
-    """A directory's message without names of objects, GUIDs and source paths; its hex code stays."""
+    """Remove names of objects, GUIDs and source paths from a directory's message, but not its hex code.
+
+    Callers see the message, and an object that it names may be outside their scopes.
+    """
     text = raw.replace("\x00", "").strip()
     for pattern, replacement in (
         (_SOURCE_PATH, ""),
@@ -237,7 +240,7 @@ def clean_message(raw: str) -> str:
 def _kind(result: int | None, hex_code: str | None, raw: str, *, guarded: bool) -> type[LdapError]:
     if guarded and _is_conflict(result, hex_code, raw):
         return VersionConflict
-    if result == 49:  # its hex code (80090308) is that of the security package, its sub-code is `bind_result`'s matter
+    if result == 49:  # its hex code (80090308) is that of the security package; `bind_sub_code` reads the reason
         return BadCredentials
     by_code = _BY_HEX_CODE.get(int(hex_code, 16)) if hex_code else None
     if by_code is not None:
@@ -250,7 +253,7 @@ def _kind(result: int | None, hex_code: str | None, raw: str, *, guarded: bool) 
 
 
 def _is_conflict(result: int | None, hex_code: str | None, raw: str) -> bool:
-    """Whether a compare-and-swap met another value: the old one is gone, or the new one is there already."""
+    """Whether a compare-and-swap failed because the old value is gone or the new one is there already."""
     if result == 16:
         return "not found in the schema" not in raw  # which Samba answers with the same result
     if (hex_code and int(hex_code, 16) in _LINK_CONFLICTS) or _SAMBA_LINK_CONFLICT.search(raw):

@@ -1,20 +1,26 @@
-"""The directory's own schema: what attributes and classes there are and what may be written into them.
+"""The directory's schema: its attributes and classes, and what entries may contain.
 
-How the values of each syntax are written as text is `codecs`' business.
+`codecs` converts values of each syntax to text and back.
 """
 
 import enum
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
+from active_directory.background import Background
+from active_directory.constants import SearchFlags, SystemFlags
 from active_directory.entry import Entry
-from active_directory.filters.tree import Equals, Or
-from active_directory.flags import SearchFlags, SystemFlags
+from active_directory.errors import LdapError
+from active_directory.filters import Equals, Or
 
-# One search of the schema naming context with these reads everything (0.06 s for 1473 attributes and 269 classes).
+# One search of the schema naming context reads it all (0.06 s for 1473 attributes and 269 classes).
 SCHEMA_FILTER = Or(Equals("objectClass", "attributeSchema"), Equals("objectClass", "classSchema"))
 SCHEMA_ATTRIBUTES: Final = """
     objectClass lDAPDisplayName schemaIDGUID isDefunct systemFlags systemOnly attributeID attributeSyntax
@@ -50,8 +56,8 @@ NO_SEARCH_FLAGS = SearchFlags(0)
 OM_IA5_STRING = 22
 OM_UTC_TIME = 23
 
-# [MS-DRSR] 5.16.4: the prefixes every domain controller starts with, in the order of their indices. An attid is the
-# index of the object identifier's prefix in the upper half and its last number in the lower one.
+# [MS-DRSR] 5.16.4: the prefixes that every domain controller starts with, in the order of their indices. An attid has
+# the index of the OID's prefix in its upper half and the OID's last number in its lower half.
 _PREFIXES: Final = """
     2.5.4 2.5.6 1.2.840.113556.1.2 1.2.840.113556.1.3 2.16.840.1.101.2.2.1 2.16.840.1.101.2.2.3
     2.16.840.1.101.2.1.5 2.16.840.1.101.2.1.4 2.5.5 1.2.840.113556.1.4 1.2.840.113556.1.5
@@ -62,8 +68,8 @@ _PREFIXES: Final = """
     1.3.6.1.4.1.250.1 1.2.840.113549.1.9 0.9.2342.19200300.100.4 1.2.840.113556.1.6.23 1.2.840.113556.1.6.18.1
     1.2.840.113556.1.6.18.2 1.2.840.113556.1.6.13.3 1.2.840.113556.1.6.13.4 1.3.6.1.1.1.1 1.3.6.1.1.1.2
 """.split()
-# The prefix covers all but the last encoded bytes, so last numbers of two bytes share a prefix of their own half:
-# from 16384 on, the lower half keeps 14 bits and marks that with the highest.
+# BER encodes a last number of 16384 or more in three bytes, the first of which counts as a part of the prefix: the
+# lower half then holds the other 14 bits and has its highest bit set.
 _LAST_NUMBER_BITS = 0x4000
 
 
@@ -87,28 +93,28 @@ class AttributeType:
     property_set_guid: UUID | None = None
 
     @property
-    def linked(self) -> bool:
-        """Whether the values are links to objects, kept consistent by the directory."""
+    def is_linked(self) -> bool:
+        """Whether its values are links to objects, which the directory keeps consistent."""
         return self.link_id != 0
 
     @property
-    def back_link(self) -> bool:
-        """Whether it is the computed end of a link, such as ``memberOf`` ([MS-ADTS] 3.1.1.1.6: odd linkIDs)."""
+    def is_back_link(self) -> bool:
+        """Whether it is the computed end of a link, such as ``memberOf``, with an odd linkID ([MS-ADTS] 3.1.1.1.6)."""
         return self.link_id % 2 == 1
 
     @property
-    def confidential(self) -> bool:
-        """Whether the schema asks for a right of its own to read it."""
+    def is_confidential(self) -> bool:
+        """Whether reading it needs the right CONTROL_ACCESS as well ([MS-ADTS] 3.1.1.4.4)."""
         return SearchFlags.CONFIDENTIAL in self.search_flags
 
     @property
-    def indexed(self) -> bool:
-        """Whether equality and prefix searches are quick."""
+    def is_indexed(self) -> bool:
+        """Whether it has an index for equality and prefix searches."""
         return SearchFlags.ATTINDEX in self.search_flags
 
 
 class ClassCategory(enum.IntEnum):
-    """objectClassCategory ([MS-ADTS] 3.1.1.2.4.3); 0 is a class of before 1993, usable like a structural one."""
+    """objectClassCategory ([MS-ADTS] 3.1.1.2.4.3); 0 is a class from before X.500 (1993), usable as structural."""
 
     CLASS_88 = 0
     STRUCTURAL = 1
@@ -118,7 +124,7 @@ class ClassCategory(enum.IntEnum):
 
 @dataclass(frozen=True)
 class ObjectClass:
-    """One class of the schema, with what it says itself: inheritance is `Schema`'s to follow."""
+    """One class of the schema with what it declares itself; `Schema` adds what it inherits."""
 
     name: str
     superior: str
@@ -131,23 +137,23 @@ class ObjectClass:
     schema_id_guid: UUID | None
 
     @property
-    def structural(self) -> bool:
-        """Whether entries can be made of it."""
+    def is_structural(self) -> bool:
+        """Whether entries of this class can be created."""
         return self.category in (ClassCategory.STRUCTURAL, ClassCategory.CLASS_88)
 
 
 @dataclass(frozen=True)
 class Schema:
-    """All attributes and classes, found by name without regard to case."""
+    """All attributes and classes, by name in lower case."""
 
     attributes: Mapping[str, AttributeType] = field(repr=False)
     classes: Mapping[str, ObjectClass] = field(repr=False)
     derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What others have worked out from this schema: it is kept as long as the schema is the current one."""
+    """A cache for what others derive from this schema; it lives as long as the schema is the current one."""
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry]) -> "Schema":
-        """Build it from the entries that `SCHEMA_FILTER` finds; defunct ones are left out."""
+        """Build it from the entries that `SCHEMA_FILTER` finds; skips defunct ones."""
         attributes: dict[str, AttributeType] = {}
         classes: dict[str, ObjectClass] = {}
         for entry in entries:
@@ -174,9 +180,9 @@ class Schema:
         return self.classes.get(name.lower())
 
     @cached_property
-    def linked(self) -> frozenset[str]:
-        """The names of the attributes whose values are links to objects."""
-        return frozenset(known.name for known in self.attributes.values() if known.linked)
+    def linked_attributes(self) -> frozenset[str]:
+        """The names of the linked attributes."""
+        return frozenset(known.name for known in self.attributes.values() if known.is_linked)
 
     def attribute_by_guid(self, guid: UUID) -> AttributeType | None:
         """The attribute of this schemaIDGUID, as access control entries name it."""
@@ -187,38 +193,38 @@ class Schema:
         return self._classes_by_guid.get(guid)
 
     def allowed_attributes(self, classes: Iterable[str]) -> frozenset[str]:
-        """What entries of these classes may have, in lower case: inherited and auxiliary attributes included."""
+        """The attributes that entries of these classes may have, inherited ones included, in lower case."""
         names = frozenset(classes)
         key = ("allowed attributes", names)
         allowed: frozenset[str] | None = self.derived.get(key)
-        if allowed is None:  # working it out takes as long as two searches, and every update asks
+        if allowed is None:  # computing it takes as long as two searches, and every update needs it
             allowed = self.derived[key] = self._collect(names, lambda known: known.must | known.may)
         return allowed
 
     def required_attributes(self, classes: Iterable[str]) -> frozenset[str]:
-        """What entries of these classes must have, in lower case."""
+        """The attributes that entries of these classes must have, in lower case."""
         return self._collect(classes, lambda known: known.must)
 
     @cached_property
     def given_at_creation(self) -> frozenset[str]:
-        """The system-only attributes that some class requires, in lower case, those that the directory gives included.
+        """The system-only attributes that some class requires, in lower case.
 
-        Nobody changes a system-only attribute. One that is required and that the directory does not give, whoever makes
-        the object gives: msDS-ManagedPasswordInterval is such a one ([MS-ADA2]).
+        They cannot be changed later. Whoever creates the object sets those that the directory does not set itself, such
+        as msDS-ManagedPasswordInterval ([MS-ADA2]).
         """
         required = {name.lower() for known in self.classes.values() for name in known.must}
         return frozenset(name for name in required if (known := self.attribute(name)) and known.system_only)
 
     def possible_superiors(self, classes: Iterable[str]) -> frozenset[str]:
-        """The classes, in lower case, of which a container must have one to hold an entry of these classes.
+        """The classes, in lower case, one of which a container must have to hold an entry of these classes.
 
-        Inherited ones included, and those of auxiliary classes ([MS-ADTS] 3.1.1.4.5.21). A container has the classes
-        that its own is derived from among its values, so that those derived from a possible superior are meant too.
+        They include inherited ones and those of auxiliary classes ([MS-ADTS] 3.1.1.4.5.21). A container's objectClass
+        lists its superclasses, so a class derived from a possible superior qualifies, too.
         """
         return self._collect(classes, lambda known: known.possible_superiors)
 
     def superclasses(self, name: str) -> list[str]:
-        """From the class itself up to ``top``; empty for an unknown class."""
+        """The class itself and its superclasses up to ``top``; empty for an unknown class."""
         found: list[str] = []
         current = self.object_class(name)
         while current is not None and current.name not in found:  # ``top`` is its own superior
@@ -249,7 +255,7 @@ class Schema:
 
 
 def attid_of(oid: str) -> int | None:
-    """The number replPropertyMetaData uses for an attribute of the base schema; None beyond the standard prefixes."""
+    """The attid of an attribute in replPropertyMetaData, from its OID; None if its prefix is not a standard one."""
     prefix, _, last = oid.rpartition(".")
     if prefix not in _PREFIXES:
         return None
@@ -260,7 +266,7 @@ def attid_of(oid: str) -> int | None:
 
 def _attribute_type(entry: Entry) -> AttributeType:
     oid = entry.text("attributeID") or ""
-    own_id = entry.integer("msDS-IntId")  # extensions made since Windows 2003 have one and no prefix
+    own_id = entry.integer("msDS-IntId")  # schema extensions since Windows Server 2003 have one instead of a prefix
     return AttributeType(
         name=entry.text("lDAPDisplayName") or "",
         syntax=Syntax(entry.text("attributeSyntax")),
@@ -299,3 +305,63 @@ def _object_class(entry: Entry) -> ObjectClass:
 def _guid(entry: Entry, name: str) -> UUID | None:
     values = entry.values(name)
     return UUID(bytes_le=values[0]) if values and len(values[0]) == 16 else None
+
+
+_RETRY_SECONDS = 30.0
+
+
+class CurrentSchema:
+    """Keeps a schema for some seconds; then a thread loads the next one while callers go on using the old one.
+
+    If the directory does not answer, the old schema stays. The first time all callers wait for the same load and get
+    the same error.
+    """
+
+    def __init__(self, load: Callable[[], Schema], seconds: float) -> None:
+        self._load = load
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._background = Background("schema")
+        self._loading: Future[Schema] | None = None
+        self._until = 0.0
+        self.present: Schema | None = None
+        """The schema loaded last; None before the first load."""
+
+    def get(self) -> Schema:
+        """The current schema. Raises the error of the first load if that fails."""
+        schema = self.present
+        if schema is None:
+            return self.load_now()
+        if time.monotonic() >= self._until:
+            self._background.start(self._load_again)
+        return schema
+
+    def load_soon(self) -> None:
+        """Start loading the first schema in the background."""
+        if self.present is None:
+            self._background.start(self._load_again)
+
+    def load_now(self) -> Schema:
+        """Load the schema, or wait for a load that is under way; the previous schema stays if that fails."""
+        with self._lock:
+            loading, is_ours = self._loading, self._loading is None
+            if loading is None:
+                loading = self._loading = Future()
+        if not is_ours:
+            return loading.result()
+        try:
+            schema = self._load()
+        except BaseException as error:
+            self._until = time.monotonic() + _RETRY_SECONDS
+            loading.set_exception(error)
+            raise
+        else:
+            self.present, self._until = schema, time.monotonic() + self._seconds
+            loading.set_result(schema)
+            return schema
+        finally:
+            self._loading = None
+
+    def _load_again(self) -> None:
+        with suppress(LdapError):
+            self.load_now()

@@ -1,6 +1,6 @@
-"""A search on one connection: entries as they arrive, pages where the server insists, ranged attributes made whole.
+"""A search on one connection: entries as they arrive, pages if the server insists, ranges of values fetched whole.
 
-Choosing the connection and repeating a search is the client's.
+The client chooses the connection and repeats a search.
 """
 
 import enum
@@ -9,55 +9,116 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from typing import Final
 from uuid import UUID
 
+import _ldap
 import ldap
-from ldap.controls import LDAPControl, RequestControl, ResponseControl
+from ldap.controls import DecodeControlTuples, LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
-from active_directory.answers import Rows, Values, next_answer
-from active_directory.connections.attempts import Attempts, ConnectionSilent
-from active_directory.connections.connection import Connection, LdapObject
-from active_directory.dn import MANGLED, guid_reference
+from active_directory.connections.connection import Attempts, Connection, ConnectionSilent, LdapObject
+from active_directory.dn import MANGLED, guid_reference, plain_name, take_identities
 from active_directory.entry import NO_IDENTITIES, Entry
 from active_directory.errors import InvalidValue, LimitExceeded, ProtocolError
-from active_directory.filters.tree import ANYTHING, Filter
-from active_directory.references import plain_name, take_identities
+from active_directory.filters import ANYTHING, Filter
 from active_directory.schema import Schema
 
-_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL and lone surrogates on
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot send NUL and lone surrogates
 
-PAGE_SIZE = 500  # of at most 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
-# Only the first part of a result can be cut off by MaxPageSize; beyond this many rows the server has no such limit.
+PAGE_SIZE = 500  # the server's own limit is 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
+# A server that has returned this many rows has no MaxPageSize that could cut off the rest.
 _REMEMBERED_ROWS = 20_000
 _ANSWER_SECONDS = 1.0
-"""How much longer than the server's own time limit its answer is waited for. Samba looks at a search given up, or at a
-connection that was closed, only when it is done with it.
+"""How much longer than the server's own time limit to wait for its answer. Samba notices that a search was abandoned,
+or its connection closed, only after it has finished the search.
 """
 GRACE_SECONDS = 2.0
-"""How long a search that was given ``seconds`` of its own is waited for beyond them: the second that the server is
-told more, since Samba may count up to one too few, and that of the answer.
+"""How much longer than its own ``seconds`` to wait for a search: one second that the server is given in addition, since
+Samba may count up to one too few, and one for the answer.
 """
-# Searches on their way at a time: the server works on the next while an answer is worked on here.
+# Searches sent at a time, so that the server works on the next ones while this process handles an answer.
 _READ_AHEAD = 4
 
 SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.4.1.14
-# LDAP_SERVER_SHOW_DEACTIVATED_LINK_OID ([MS-ADTS] 3.1.1.3.4.1): what a deleted object was linked to. Windows hides it
-# without the control; Samba shows it and does not know the control, which so must not be critical.
+# LDAP_SERVER_SHOW_DEACTIVATED_LINK_OID ([MS-ADTS] 3.1.1.3.4.1) shows what a deleted object was linked to. Samba always
+# shows it and does not know the control, which therefore must not be critical.
 SHOW_DEACTIVATED_LINKS = LDAPControl("1.2.840.113556.1.4.2065", False)
-# [MS-ADTS] 3.1.1.3.4.1.5, with objectGUIDs as text (1): each name comes with the identity of the object it means.
-EXTENDED_NAMES = LDAPControl("1.2.840.113556.1.4.529", True, encodedControlValue=b"\x30\x03\x02\x01\x01")
-# [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7); the SACL would need a privilege of its own.
+# [MS-ADTS] 3.1.1.3.4.1.5, in hexadecimal (0): each name comes with the GUID and SID of the object that it names.
+EXTENDED_NAMES = LDAPControl("1.2.840.113556.1.4.529", True, encodedControlValue=b"\x30\x03\x02\x01\x00")
+# [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7). The SACL would need the privilege SeSecurityPrivilege.
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
 
 
-# The name of a deleted object ([MS-ADTS] 3.1.1.5.5.1). In a living one's, two backslashes stand for one.
+# The name of a deleted object ([MS-ADTS] 3.1.1.5.5.1). The look-behind skips an escaped backslash in another name.
 _DELETED = MANGLED.encode()
 _IS_DELETED = re.compile(rb"(?<!\\)(?:\\\\)*" + re.escape(_DELETED) + rb"[-0-9a-fA-F]{36},CN=Deleted Objects,")
 
 
+# A small module in C decodes answers if it was compiled, otherwise python-ldap does, with the same result. python-ldap
+# takes three times as long for a thousand people, since its time grows with the square of an entry's attributes
+# (`_answers.c` says why). The module reaches into python-ldap's connection objects, and is not used if their layout is
+# not the one that it knows.
+try:
+    from active_directory._answers import attach, receive
+
+    attach(_ldap.__file__, type(ldap.initialize("ldap://127.0.0.1")._l))
+    _is_compiled = True
+except ImportError:
+    _is_compiled = False
+
+Values = dict[str, list[bytes]]
+Rows = list[tuple[str | None, Values]]
+"""Entries as pairs of name and values by attribute. The name of a referral to another naming context is None."""
+
+_ERRORS: Final = {
+    error.errnum: error
+    for error in vars(_ldap).values()
+    if isinstance(error, type) and issubclass(error, ldap.LDAPError) and hasattr(error, "errnum")
+}
+
+
+def answers_are_compiled() -> bool:
+    """Whether the C module decodes answers."""
+    return _is_compiled
+
+
+def next_answer(
+    link: LdapObject, message: int, seconds: float, *, whole: bool
+) -> tuple[Rows, list[ResponseControl] | None]:
+    """The next message of a search's answer, or the ``whole`` answer: rows, and the controls of its end, else None.
+
+    Raises python-ldap's exceptions: ``ldap.TIMEOUT`` if nothing comes within ``seconds``, or the search's own error.
+    """
+    if not _is_compiled or not isinstance(link, ldap.ldapobject.SimpleLDAPObject):
+        kind, rows, _, controls = link.result3(message, all=int(whole), timeout=seconds)
+        return rows, controls if kind == ldap.RES_SEARCH_RESULT else None
+    try:
+        answer = receive(link._l, message, whole, seconds)
+    except ValueError as error:
+        raise ldap.DECODING_ERROR({"result": ldap.DECODING_ERROR.errnum, "desc": "Decoding error"}) from error
+    if answer is None:
+        raise ldap.TIMEOUT({"result": ldap.TIMEOUT.errnum, "desc": "Timed out"})
+    rows, end = answer
+    if end is None:
+        return rows, None
+    code, meaning, matched, text, controls = end
+    if code != 0:
+        raise _error(code, meaning, matched, text)
+    return rows, DecodeControlTuples(controls) if controls else []
+
+
+def _error(code: int, meaning: str, matched: bytes, text: bytes) -> ldap.LDAPError:
+    details: dict[str, int | str] = {"result": code, "desc": meaning}
+    if matched:
+        details["matched"] = matched.decode("utf-8", "replace")
+    if text:
+        details["info"] = text.decode("utf-8", "replace")
+    return _ERRORS.get(code, ldap.LDAPError)(details)
+
+
 class Scope(enum.IntEnum):
-    """How deep a search goes."""
+    """How deep a search goes (RFC 4511 4.5.1.2)."""
 
     BASE = ldap.SCOPE_BASE
     ONE_LEVEL = ldap.SCOPE_ONELEVEL
@@ -67,10 +128,10 @@ class Scope(enum.IntEnum):
 class Query:
     """A search ready to be sent.
 
-    ``attributes`` None asks for all that are not computed (RFC 4511 4.5.1.8). ``links`` are those among whose values
-    `hide_deleted` looks. With a ``schema``, values come with the identities of the objects that they name. ``seconds``
-    is a time limit of its own, ``whole`` says that the answer is small enough to be taken at once: entry by entry takes
-    a fifth longer.
+    ``attributes`` None requests all that are not constructed (RFC 4511 4.5.1.8). `hide_deleted` checks the values of
+    ``links``. With a ``schema``, values come with the objectGUIDs of the objects that they name; ``extended`` leaves
+    both in the values. ``seconds`` is a time limit of its own. ``whole`` says that the answer is small enough to be
+    read at once, which saves a sixth of the time.
     """
 
     def __init__(
@@ -84,6 +145,7 @@ class Query:
         deleted: bool = False,
         descriptor: bool = False,
         schema: Schema | None = None,
+        extended: bool = False,
         limit: int | None = None,
         seconds: float | None = None,
         whole: bool = False,
@@ -103,12 +165,13 @@ class Query:
         if descriptor:
             self.controls.append(SD_FLAGS)
             self.attributes.append("nTSecurityDescriptor")
-        if schema is not None:
+        self.has_extended_names = extended or schema is not None
+        if self.has_extended_names:
             self.controls.append(EXTENDED_NAMES)
 
 
 def reference(ref: UUID | str) -> str:
-    """What to send for an objectGUID or a distinguished name."""
+    """The name to send for an objectGUID or distinguished name. Raises ``InvalidValue`` if it cannot be sent."""
     if isinstance(ref, UUID):
         return guid_reference(ref)
     if _UNSENDABLE.search(ref):
@@ -119,7 +182,7 @@ def reference(ref: UUID | str) -> str:
 def stream(
     connection: Connection, query: Query, patience: float, first_seconds: float | None
 ) -> Generator[Entry, None, None]:
-    """The entries one by one; whoever stops early makes the server stop too. See `Request`."""
+    """Yield the entries one by one. If the caller stops early, the server is told to stop, too. See `Request`."""
     if query.limit is not None and query.limit <= 0:
         return
     began = time.monotonic()
@@ -139,14 +202,14 @@ def stream(
         if count > _REMEMBERED_ROWS:
             raise
     except ldap.OPERATIONS_ERROR:
-        # Samba's answer, more often than result 3, to a search whose time is over.
+        # Samba answers a search whose time is over with this rather than with timeLimitExceeded (3).
         limit = time_limit(patience) if query.seconds is None else query.seconds
         if time.monotonic() - began < limit / 2:
             raise
         raise LimitExceeded("The time for this search is over", result_code=3) from None
     else:
         return
-    # Windows: the server returns no more than MaxPageSize rows unless they are asked for in pages.
+    # Windows returns no more than MaxPageSize rows unless they are requested in pages.
     with closing(_pages(connection, query, patience, deadline)) as pages:
         for entry in pages:
             if entry.dn in seen:
@@ -158,10 +221,10 @@ def stream(
 
 
 def time_limit(seconds: float) -> int:
-    """The time limit to tell the server (RFC 4511 4.5.1.5) when its answer is waited for so long: whole seconds.
+    """The time limit to send (RFC 4511 4.5.1.5), in whole seconds, if its answer is waited for `seconds`.
 
-    Samba counts from the beginning of the second in which a request arrives (``ldb``'s ``starttime``): a limit of 1
-    is over after anything from nothing to a second, so 2 is the least that lets a quick answer through.
+    Samba counts from the start of the second in which a request arrives (``ldb``'s ``starttime``), so a limit of 1 ends
+    after anything between 0 and 1 seconds, and 2 is the lowest that lets a quick answer through.
     """
     return max(2, round(seconds - _ANSWER_SECONDS))
 
@@ -169,7 +232,7 @@ def time_limit(seconds: float) -> int:
 def complete_ranges(
     link: LdapObject, dn: str, values: Values, controls: Sequence[RequestControl], seconds: float
 ) -> None:
-    """Fetch the rest of attributes returned in part, such as ``member;range=0-1499`` ([MS-ADTS] 3.1.1.3.1.3.3)."""
+    """Fetch the rest of values returned in part, as ``member;range=0-1499`` ([MS-ADTS] 3.1.1.3.1.3.3), in place."""
     if ";" not in "".join(values):
         return
     for first in [name for name in values if ";range=" in name.lower()]:
@@ -187,7 +250,7 @@ def complete_ranges(
             more: Values = next((part for row_dn, part in rows if row_dn is not None), {})
             name = next((part for part in more if part.lower().startswith(f"{attribute.lower()};range=")), "")
             if not name or not more[name]:
-                break  # values were removed meanwhile: what was collected is all there is
+                break  # values were removed meanwhile: there are no more than those collected
             collected += more[name]
             following = _range_end(name)
             if following is not None and following <= end:
@@ -197,24 +260,25 @@ def complete_ranges(
 
 
 def hide_deleted(values: Values, links: frozenset[str]) -> None:
-    """Take links to deleted objects out of these attributes, in place: with the recycle bin Samba shows them.
+    """Remove links to deleted objects from these attributes, in place: Samba shows them if the recycle bin is enabled.
 
-    Windows does not, unless deactivated links are asked for ([MS-ADTS] 3.1.1.3.4.1).
+    Windows does so only if deactivated links are requested ([MS-ADTS] 3.1.1.3.4.1).
     """
     if links.isdisjoint(values):
         return
     for name in links.intersection(values):
-        if _DELETED in b"".join(values[name]):  # looking into each by itself takes three times as long
+        if _DELETED in b"".join(values[name]):  # checking each value takes three times as long
             values[name] = [value for value in values[name] if not _IS_DELETED.search(value)]
             if not values[name]:
                 del values[name]
 
 
 class Request:
-    """A query sent on a connection: one message after another is waited for ``patience`` seconds.
+    """A query sent on a connection. Each message of the answer may take ``patience`` seconds, all of them until the
+    ``deadline``.
 
-    The first one for ``first_seconds``, before `ConnectionSilent`; None: as long as any. All of them until the
-    ``deadline``. With a ``page`` it is a part of the answer, and the cookie in it becomes the one for the next.
+    If the first does not come within ``first_seconds``, it raises `ConnectionSilent`. With a ``page`` the answer is one
+    page, and that control gets the cookie for the next.
     """
 
     def __init__(
@@ -244,14 +308,14 @@ class Request:
         )
 
     def entries(self, *, whole: bool = False) -> Generator[Entry, None, None]:
-        """The entries of the answer, which is taken at once where it is ``whole``."""
+        """Yield the entries of the answer; ``whole`` waits for all of it first."""
         query, page = self._query, self._page
         asked = frozenset(query.attributes)
         under_way = True
         try:
             while under_way:
                 rows, answered = self._next_answer(whole=whole)
-                whole = whole or query.whole  # by itself the first tells in time that the server has answered
+                whole = whole or query.whole  # the first message alone, to know in time that the server answers
                 under_way = answered is None
                 for dn, values in rows:
                     if dn is not None:  # None is a referral to another naming context
@@ -267,16 +331,16 @@ class Request:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Make the server stop; what it has sent by then may still come in."""
+        """Tell the server to stop. What it has sent by then may still arrive."""
         self._connection.abandoned = True
-        with suppress(ldap.LDAPError):  # the pool will notice a broken connection
+        with suppress(ldap.LDAPError):  # the pool checks the connection before its next use
             self._connection.ldap.abandon(self._message)
 
     def _entry(self, dn: str, values: Values, asked: frozenset[str]) -> Entry:
         query, identities = self._query, NO_IDENTITIES
-        if query.schema is not None:
+        if query.has_extended_names:
             dn = plain_name(dn)
-        is_as_asked = values.keys() <= asked  # and so no attribute is there in part
+        is_as_asked = values.keys() <= asked  # then no name has a range option
         if not is_as_asked:
             complete_ranges(self._connection.ldap, dn, values, query.controls, self._patience)
         if query.schema is not None:
@@ -308,9 +372,9 @@ class Request:
 def answer_each(
     connection: Connection, queries: Iterator[Query], attempts: Attempts
 ) -> Generator[list[Entry], None, None]:
-    """The entries of each of many small searches; the next ones are on their way while one's entries are worked on.
+    """Yield the entries of each of many small searches, sending the next searches while the caller handles one's.
 
-    Each answer is taken whole: entry by entry, asking for the next one costs as much as reading it.
+    It reads each answer whole, since fetching a message per entry costs as much as decoding the entry.
     """
     under_way: deque[Request] = deque()
     try:
@@ -328,7 +392,7 @@ def answer_each(
 def _pages(
     connection: Connection, query: Query, patience: float, deadline: float | None
 ) -> Generator[Entry, None, None]:
-    """All rows, page by page; a cookie is bound to its connection."""
+    """Yield all rows, page by page. A paging cookie is valid only on its connection."""
     cookie: bytes | str = ""
     while True:
         page = SimplePagedResultsControl(True, size=PAGE_SIZE, cookie=cookie)
@@ -339,7 +403,7 @@ def _pages(
 
 
 def _range_end(name: str) -> int | None:
-    """The last index of ``attr;range=0-1499``; None when the range reaches the end (``*``)."""
+    """The last index in ``attr;range=0-1499``; None if the range reaches the end (``*``)."""
     _, _, span = name.lower().partition(";range=")
     _, _, end = span.partition("-")
     return int(end) if end.isdigit() else None

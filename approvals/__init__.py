@@ -1,1 +1,1 @@
-"""Supervision: which changes wait for a person, who may decide, and what becomes of them."""
+"""Supervision: which changes wait for a person, who may decide them, and how they are carried out."""

@@ -1,4 +1,4 @@
-"""Change requests in Django admin: to look at. They are decided in the console."""
+"""Change requests in Django admin, read-only. They are decided in the console."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class ChangeRequestAdmin(ReadOnlyAdmin):
         return super().get_queryset(request).defer("input", "secret")
 
     def get_ordering(self, request: HttpRequest) -> Any:
-        """What waits comes first."""
+        """Pending requests come first."""
         return [Case(When(status=Status.PENDING, then=Value(0)), default=Value(1)).asc(), "-id"]
 
     @admin.display(description="change", ordering="operation")
@@ -52,5 +52,5 @@ class ChangeRequestAdmin(ReadOnlyAdmin):
 
 
 def _in_lines(*texts: str | None) -> SafeString:
-    """What a cell says, each on a line of its own: more columns would not fit the page."""
+    """A cell with one text per line: more columns would not fit the page."""
     return format_html_join(SafeString("<br>"), "{}", ((text,) for text in texts if text))

@@ -1,13 +1,14 @@
-"""Whether a change that was approved is still the one that was asked for: the values now and those kept with it."""
+"""Whether an approved change is still the one that was requested: compares the values now with those kept then."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from django.conf import settings
 
-from active_directory import DistinguishedName, fold
+from active_directory import DistinguishedName, fold_case
 from approvals.models import ChangeRequest
-from audit.redact import ChangeJson, redacted
-from directory.shapes.proposal import SECRET, AttributeChange, Proposal
+from audit.model_changes.descriptions import RowChange, fingerprint_of
+from audit.redact import SECRET, ChangeJson, redacted
+from directory.shapes.proposal import AttributeChange, Proposal
 
 
 def has_drifted(
@@ -15,12 +16,13 @@ def has_drifted(
     proposal: Proposal,
     references_of: Callable[[AttributeChange], Iterable[str]] = lambda _: (),
 ) -> bool:
-    """Whether the attributes concerned have changed since the request: then it is not what was approved any more.
+    """Whether the attributes concerned have changed since the request, so that it is no longer what was approved.
 
-    It is not either when its target has become one whose changes two people approve. `references_of` gives the names
-    of objects in a change: an object with another name is the same, and another object with the name is not.
+    A target that has since become protected, so that two people have to approve, counts as drift too. `references_of`
+    gives the names of objects in a change. Objects are compared by objectGUID: a renamed object is still the same, and
+    another object under the old name is not.
     """
-    held = [
+    kept = [
         (item, {each["name"]: each["id"] for each in item.get("references", ())}) for item in change_request.changes
     ]
     now = [
@@ -29,74 +31,83 @@ def has_drifted(
             redacted(change.as_json() for change in proposal.changes), proposal.changes, strict=True
         )
     ]
-    if _comparable_state(now, place=proposal.target.distinguished_name) != _comparable_state(
-        held, place=change_request.target_dn
+    if _comparable_state(now, target_dn=proposal.target.distinguished_name) != _comparable_state(
+        kept, target_dn=change_request.target_dn
     ):
         return True
     if proposal.protected and not change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo:
         return True
-    return change_request.kept_input().get("versions") != versions_of_secrets(proposal)
+    return change_request.kept_input().get("versions") != secret_versions(proposal)
 
 
-def versions_of_secrets(proposal: Proposal) -> dict[str, int] | None:
-    """How often what a change replaces was changed, where its value cannot be seen: a password, by its version."""
+def has_access_drifted(change_request: ChangeRequest, made: list[RowChange]) -> bool:
+    """Whether a change of the gateway's own tables would start from, or lead to, other values than was asked for."""
+    return bool(change_request.kept_input().get("made") != fingerprint_of(made))
+
+
+def secret_versions(proposal: Proposal) -> dict[str, int] | None:
+    """The replication versions of the secret attributes that a change replaces, by attid; None without any.
+
+    The old value of a password cannot be read, so that only its version tells whether it was changed meanwhile.
+    """
     if not any(SECRET in change.before for change in proposal.changes):
         return None
     versions: dict[str, int] | None = proposal.evidence.get("versions")
     return versions
 
 
-_NOT_CONCERNED = frozenset({"lastlogontimestamp", "memberof", "admincount"})
-"""Shown with a deletion, but kept by the directory: a sign-in or the renaming of a group does not change what goes."""
+_KEPT_BY_DIRECTORY = frozenset({"lastlogontimestamp", "memberof", "admincount"})
+"""Shown with a deletion, but written by the directory itself: a sign-in or a renamed group is no drift."""
 
 
 def _comparable_state(
-    changes: Sequence[tuple[ChangeJson, Mapping[str, str]]], *, place: str
+    changes: Sequence[tuple[ChangeJson, Mapping[str, str]]], *, target_dn: str
 ) -> dict[str, tuple[list[str], list[str]]]:
-    """By attribute the values before and after, with the objectGUIDs of what they refer to in the place of its names.
+    """The values before and after by attribute, sorted, with objectGUIDs in place of the names of known objects.
 
-    The directory gives no order to the values of an attribute. The target may be moved or renamed meanwhile, and what
-    is below it with it: unless the change is about its place, names count as they are relative to it.
+    LDAP gives no order to the values of an attribute (RFC 4511 section 4.1.7), so they are sorted. The target and what
+    is below it may have been moved or renamed meanwhile: unless the change is about the target's own name, names are
+    compared relative to it.
     """
     by_name = {item["attribute"].lower(): (item, known) for item, known in changes}
-    seen: dict[str, tuple[list[str], list[str]]] = {}
+    state: dict[str, tuple[list[str], list[str]]] = {}
     if "distinguishedname" in by_name:
         item, known = by_name.pop("distinguishedname")
-        if item["after"]:  # its parent is an object like others; what it is called itself is the matter
-            place = ""
-            seen["distinguishedname"] = (item["before"], [_below_identity(name, known) for name in item["after"]])
+        if item["after"]:  # a move or rename: the target's own name matters, so nothing is compared relative to it
+            target_dn = ""
+            state["distinguishedname"] = (item["before"], [_with_parent_guid(name, known) for name in item["after"]])
         else:
-            seen["distinguishedname"] = (sorted(_identity(name, known, place) for name in item["before"]), [])
-            by_name = {name: each for name, each in by_name.items() if name not in _NOT_CONCERNED}
-    return seen | {
-        _identity(item["attribute"], known, place).lower(): (  # of a run the account, by its name
-            sorted(_identity(value, known, place) for value in item["before"]),
-            sorted(_identity(value, known, place) for value in item["after"]),
+            state["distinguishedname"] = (sorted(_with_guids(name, known, target_dn) for name in item["before"]), [])
+            by_name = {name: each for name, each in by_name.items() if name not in _KEPT_BY_DIRECTORY}
+    return state | {
+        _with_guids(item["attribute"], known, target_dn).lower(): (  # in a run, accounts stand in place of attributes
+            sorted(_with_guids(value, known, target_dn) for value in item["before"]),
+            sorted(_with_guids(value, known, target_dn) for value in item["after"]),
         )
         for item, known in by_name.values()
     }
 
 
-def _identity(value: str, known: Mapping[str, str], place: str) -> str:
-    """A value with the objectGUID of the object that it names, if it names one of those known."""
+def _with_guids(value: str, known: Mapping[str, str], target_dn: str) -> str:
+    """The value with the objectGUID in place of the name of a known object, or else relative to the target."""
     if value in known:
         return f"<GUID={known[value]}>"
-    for name in sorted(known, key=len, reverse=True):  # in the middle of a value, as links to policies have them
+    for name in sorted(known, key=len, reverse=True):  # gPLink holds names in the middle of its value ([MS-GPOL] 2.2.2)
         if name in value:
             return value.replace(name, f"<GUID={known[name]}>")
-    return _relative(value, place)
+    return _relative_to(value, target_dn)
 
 
-def _below_identity(name: str, known: Mapping[str, str]) -> str:
-    """A name by its first component and the objectGUID of its parent."""
+def _with_parent_guid(name: str, known: Mapping[str, str]) -> str:
+    """The name as its RDN and the objectGUID of its parent."""
     parsed = DistinguishedName.parse(name)
     parent = known.get(str(parsed.parent))
     return name if parent is None else f"{parsed.rdn},<GUID={parent}>"
 
 
-def _relative(text: str, place: str) -> str:
-    """A name at or below a place by its way from there; anything else as it is."""
-    at = len(text) - len(place)
-    if not place or fold(text[at:]) != fold(place) or (at > 0 and text[at - 1] != ","):
+def _relative_to(text: str, target_dn: str) -> str:
+    """A name at or below the target relative to it; any other text unchanged."""
+    at = len(text) - len(target_dn)
+    if not target_dn or fold_case(text[at:]) != fold_case(target_dn) or (at > 0 and text[at - 1] != ","):
         return text
     return f"{text[:at]}<target>"

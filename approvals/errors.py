@@ -1,6 +1,6 @@
-"""Refusals of this app: why a change request cannot be decided, and why an approved change failed."""
+"""Errors of this app: why a change request cannot be decided, and why an approved change failed."""
 
-from core.errors import GatewayError
+from core.errors import Forbidden, GatewayError
 
 
 class NotPending(GatewayError):
@@ -15,12 +15,18 @@ class OwnRequest(GatewayError):
     status, code, title = 409, "Approvals.OwnRequest", "You cannot decide your own change"
 
 
+class AskedElsewhere(Forbidden):
+    """An agent withdraws what another credential of its person has asked for."""
+
+    status, code, title = 403, "Approvals.AskedElsewhere", "This agent has not asked for this change"
+
+
 class Changed(GatewayError):
     status, code, title = 409, "Approvals.Changed", "The change request is not the one that was shown"
 
 
 class NotApplied(GatewayError):
-    """An approved change whose worker was lost; `code` is the one its record was closed with."""
+    """An approved change whose worker was lost; `code` is the code that its log record was closed with."""
 
     status, code, title = 503, "AD.Directory.NotApplied", "The change was not applied"
 
@@ -30,7 +36,7 @@ class NotApplied(GatewayError):
 
 
 class PartlyFailed(GatewayError):
-    """A run that was approved, and in which accounts failed. The run tells which, and why each of them did."""
+    """An approved run in which some accounts failed. The run says which ones, and why."""
 
     status, code, title = 422, "Approvals.PartlyFailed", "A part of the change failed"
 

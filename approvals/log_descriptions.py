@@ -1,4 +1,4 @@
-"""Change requests as the operations log tells of the decisions about them."""
+"""How the operations log describes change requests when somebody decides them."""
 
 from approvals.models import ChangeRequest
 from audit.model_changes.descriptions import Facts, Secret, audited_model, columns_of
@@ -6,13 +6,19 @@ from core.shapes import render_timestamp
 from core.text.messages import message
 
 
-@audited_model("change-requests", ChangeRequest, one=message("a change request"), hidden=("input", "secret"))
+@audited_model(
+    "change-requests",
+    ChangeRequest,
+    one=message("a change request"),
+    columns=("status", "first_approved_by", "first_comment", "decided_by", "comment", "assigned_to"),
+    members=("comments", "secret"),
+    hidden=("input", "secret"),
+)
 def describe_change_request(request: ChangeRequest) -> Facts:
-    shown = columns_of(request, "status", "first_approved_by", "first_comment", "decided_by", "comment", "assigned_to")
     return Facts(
-        name=request.operation,  # not the name of its target: whoever may see only part of the log is not told here
+        name=request.operation,  # not the target's name: readers may be confined to other parts
         shown={
-            **shown,
+            **columns_of(request),
             "comments": [f"{each['by']}: {each['text']}" for each in request.comments or ()],
             "secret": Secret(render_timestamp(request.secret_until) or ""),
         },

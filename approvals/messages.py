@@ -1,6 +1,7 @@
-"""What people are told of a change request outside the console: a sentence and a link, and no values."""
+"""What chat channels and e-mails say about a change request: a sentence and a link, but no values."""
 
 import re
+from uuid import UUID
 
 from django.conf import settings
 from django.urls import reverse
@@ -8,13 +9,13 @@ from django.utils.translation import override
 
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import facts_of
-from audit.webhooks.chat import ChatMessage
-from core.text.unseen import with_unseen_marked
-from directory.shapes.wording.change_words import say
+from audit.webhooks.events import ChatMessage
+from core.text.invisible import mark_invisible
+from directory.shapes.wording.change_words import describe_change
 
 _SPACES = re.compile(r"[ \t\r\n]+")
 
-_TOLD = {
+_ANNOUNCEMENTS = {
     Status.PENDING: "Waits for a decision",
     Status.APPLIED: "Done",
     Status.PARTLY_FAILED: "Approved, but a part of it failed",
@@ -23,37 +24,40 @@ _TOLD = {
     Status.REJECTED: "Rejected",
     Status.EXPIRED: "Expired without a decision",
 }
-"""The steps that people in a channel want to hear of."""
+"""The states that a channel is told about."""
 
 
 def in_one_line(text: str | None) -> str:
-    """What people wrote, on one line that cannot be taken for one of ours, with what nobody sees marked."""
-    shown = with_unseen_marked(_SPACES.sub(" ", text or "").strip(" "))
+    """Text that people wrote, on one line of at most 500 characters, with invisible characters marked.
+
+    With line breaks of its own it could pretend to be a line of the gateway's.
+    """
+    shown = mark_invisible(_SPACES.sub(" ", text or "").strip(" "))
     return shown if len(shown) <= 500 else f"{shown[:499]}…"
 
 
 def headline_of(request: ChangeRequest) -> str:
-    """What is asked for in a sentence: names of objects and attributes, and no value of any of these.
+    """The request in a sentence: names of objects and attributes, but no values.
 
-    In English, whoever's browser it was that moved the request: it goes to other people, and to channels.
+    Always in English: others read it than the person in whose language the present request is answered.
     """
     with override("en"):
-        return in_one_line(str(say(facts_of(request))))
+        return in_one_line(str(describe_change(facts_of(request))))
 
 
-def link_to(request: ChangeRequest) -> str:
-    """The request's page in the console; empty while its address is not configured."""
-    base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/")
-    return f"{base}{reverse('console:change', args=[request.id])}" if base else ""
+def link_to(request_id: UUID | str, *, origin: str = "") -> str:
+    """The URL of the request's page in the console, below `Approvals:BaseUrl` or else `origin`; empty without both."""
+    base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/") or origin
+    return f"{base}{reverse('console:change', args=[request_id])}" if base else ""
 
 
 def message_about(request: ChangeRequest) -> ChatMessage | None:
-    """The message for a channel; None for a step that nobody there waits for.
+    """The message for a channel; None for a state that channels are not told about.
 
-    Of a batch the first request alone is told of while it waits: two hundred messages would be read by nobody.
+    Of a batch only the first waiting request is announced: nobody would read two hundred messages.
     """
-    told = _TOLD.get(Status(request.status))
-    if told is None or (request.status == Status.PENDING and _is_one_of_many(request)):
+    announcement = _ANNOUNCEMENTS.get(Status(request.status))
+    if announcement is None or (request.status == Status.PENDING and _is_one_of_many(request)):
         return None
     asks = in_one_line(request.requester)
     if request.key_name:
@@ -65,7 +69,7 @@ def message_about(request: ChangeRequest) -> ChatMessage | None:
         facts.append(("Decided by", in_one_line(request.decided_by)))
     if request.comment:
         facts.append(("Comment", in_one_line(request.comment)))
-    return ChatMessage(f"{told}: {headline_of(request)}", tuple(facts), link_to(request))
+    return ChatMessage(f"{announcement}: {headline_of(request)}", tuple(facts), link_to(request.id))
 
 
 def _is_one_of_many(request: ChangeRequest) -> bool:

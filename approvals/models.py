@@ -1,4 +1,4 @@
-"""The change request: a change of the directory that waits for a person, frozen as it was asked for."""
+"""The change request: a change that waits for a person's decision, frozen as it was requested."""
 
 import json
 from typing import Any, Final
@@ -10,21 +10,20 @@ from django.db.models import Q
 from audit.models import REASON_LENGTH, new_record_id
 from core.database.problem_field import ProblemField
 from core.operation import Risk
-from core.secrets.digests import digests, number_of_key
-from core.secrets.encryption import EncryptedTextField
-from core.text.messages import message, worded
+from core.secrets.encryption import EncryptedTextField, digests, key_of_digest
+from core.text.messages import message, restore_message
 
-_PLAIN: Final = {
+_PLAIN_REASONS: Final = {
     Risk.ORDINARY: message("This is an ordinary change."),
     Risk.DESTRUCTIVE: message("This is a destructive change."),
     Risk.SECURITY: message("This is a security change."),
 }
-_OF_REQUEST: Final = b"digest of a change request"
-_OF_WHAT_IS_ASKED: Final = b"digest of what a change request asks for"
+_REQUEST_DIGEST: Final = b"digest of a change request"
+_ASKED_DIGEST: Final = b"digest of what a change request asks for"
 
 
 class Status(models.TextChoices):
-    """Where a change request is in its life; which state follows which is in `approvals.states`."""
+    """The state of a change request; `approvals.states` has the transitions."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -40,33 +39,33 @@ class Status(models.TextChoices):
 
 
 class ChangeRequest(models.Model):
-    """A change that somebody asked for and a person decides (docs/api.md#change-requests).
+    """A change that somebody requested and another person decides (docs/api.md#change-requests).
 
-    The requester is frozen: names and ids of the person and the key as they were. No foreign keys, so that a request
-    outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
-    when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
-    the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
-    for it. `call_id` is the gateway's own identifier of the request that asked for it: the changes of one batch share
-    it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
-    password generated while it was applied, encrypted, for the approver to take before `secret_until`, or with
-    `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
+    The requester is a snapshot: names and ids of the person and the key as they were. No foreign keys, so that a
+    request outlives them. `input` holds the arguments, the query and the body with their secrets, encrypted; it is
+    emptied when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker
+    claimed the approved change, `lost_workers` how many workers were lost while applying it, and `lease_until` is when
+    the last claim lapses. `call_id` is the gateway's own identifier of the call: the changes of one batch share it.
+    `run_id` is the run that an approved change of many accounts became; the run has its progress. `secret` is a
+    password generated while the change was applied, encrypted. The approver may take it until `secret_until`, or the
+    requester if `secret_for_requester` is set (`approvals.secrets`).
 
-    A change of the gateway's own tables that gives more access waits here too (`approvals.review.access_requests`). It
-    has no directory, its target is a row by the resource of its operations, and a person without a key may have asked
-    for it: `key_id` is their session's then.
+    A change of the gateway's own tables that gives more access waits here too (`queue.hold_access_change`). It has no
+    directory, `target_kind` is the resource of the row, and `key_id` is the session's if a person without a key
+    requested it.
 
-    Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
-    keyed digest: of those that are the same one waits at most.
+    For an agent (`agent`), `key_id` is the grant that it acts under (`keys.agents`), and `asked` is a keyed digest of
+    the request: of identical requests only one waits at a time.
 
-    `assigned_to` is the person who is asked to decide; everybody else who may still can. `comments` are what was asked
-    and answered while it waited: `by`, `at` and `text` of each, in their order.
+    `assigned_to` is the person who is asked to decide; others who may decide still can. `comments` lists what people
+    wrote while it waited, each with `by`, `at` and `text`, oldest first.
 
-    `risk_reasons` say why the change is no less dangerous; `plain_reasons` say so without naming other objects, null
-    where an earlier release kept the request. `wording` is what both were made of (`core.text.messages`).
+    `risk_reasons` explain the risk; `plain_reasons` do so without naming other objects, and are null in requests of
+    earlier releases. `wording` holds the messages of both (`core.text.messages`).
 
-    `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
-    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.review.notifications`' notes of what
-    people are still to be told.
+    `protected` is whether the target was a protected object, which may need two approvals: then `first_…` is the first
+    and `decided_…` the second. `to_announce` and `expiry_announced` tell `approvals.review.notifications` what it still
+    has to send.
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
@@ -143,49 +142,49 @@ class ChangeRequest(models.Model):
 
     @property
     def approvers(self) -> str:
-        """Whoever approved it, as the operations log has room for."""
+        """The user names of those who approved it, cut to the length of the log's column."""
         return ", ".join(name for name in (self.first_approved_by, self.decided_by) if name)[:255]
 
-    def why_risky(self, *, confined: bool) -> list[str]:
-        """In sentences, why the change waits; to readers who are confined no other object is named."""
+    def risk_sentences(self, *, confined: bool) -> list[str]:
+        """Sentences that say why the change waits; those for confined readers name no other object."""
         if not self.risk_reasons:
             return [message("The key asks before every change.")]
-        reasons = (self.plain_reasons or [_PLAIN[Risk(self.risk)]]) if confined else self.risk_reasons
-        return [worded(reason, self.wording) for reason in reasons]
+        reasons = (self.plain_reasons or [_PLAIN_REASONS[Risk(self.risk)]]) if confined else self.risk_reasons
+        return [restore_message(reason, self.wording) for reason in reasons]
 
     def kept_input(self) -> dict[str, Any]:
-        """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
+        """The decrypted input: the path's `arguments`, the `query` and the `document` (the parsed body).
 
-        `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none;
-        `meantByNames` those of the services and computers in the changes (`directory.changes.identities`).
-        `versions` are those of attributes whose values cannot be seen, by attid (`approvals.drift.has_drifted`).
+        `references` maps names in the document to the objectGUIDs that they stood for, null for an unknown name;
+        `meantByNames` has those of services and computers in the changes (`directory.changes.references`).
+        `versions` are replication versions of secret attributes, by attid (`approvals.drift.has_drifted`).
         """
         kept: dict[str, Any] = json.loads(self.input)
         return kept
 
     def of_same_call(self) -> Q:
-        """The condition of being asked for by the same call as this one. What earlier releases held stands alone."""
+        """The condition that selects the requests of the same call. A request of an earlier release stands alone."""
         return Q(id=self.id) if self.call_id is None else Q(call_id=self.call_id)
 
     def make_digest(self) -> str:
-        """The digest an approver confirms: over the operation, its input, the target and the values seen.
+        """The digest that an approver confirms: over the operation, its input, the target and the values shown.
 
-        It is keyed from outside the database, for a password in the input must not be found by trying digests.
+        Its key is kept outside the database, so that nobody who reads the table can guess a password in the input by
+        trying digests.
         """
-        return digests(_OF_REQUEST, self._sealed_content())[0]
+        return digests(_REQUEST_DIGEST, self._sealed_content())[0]
 
     def has_intact_input(self) -> bool:
-        """Whether the row still says what the digest was made over (under any configured key, as keys rotate)."""
-        return self.number_of_digest_key() is not None
+        """Whether the digest still fits the row, under any configured key (keys rotate)."""
+        return self.digest_key_position() is not None
 
-    def number_of_digest_key(self) -> int | None:
-        """The place, from 1, of the encryption key that the digest is under; None where the row was altered."""
-        return number_of_key(self.digest, _OF_REQUEST, self._sealed_content())
+    def digest_key_position(self) -> int | None:
+        """The position, from 1, of the encryption key that the digest was made with; None if the row was altered."""
+        return key_of_digest(self.digest, _REQUEST_DIGEST, self._sealed_content())
 
-    def make_asked(self) -> list[str]:
-        """The digests of what is asked for, whatever the request is called and why: by each configured key, the first
-        of which is the one to keep."""
-        return digests(_OF_WHAT_IS_ASKED, _canonical(self._content()))
+    def make_asked_digests(self) -> list[str]:
+        """Digests of what is requested, whatever its id and reason: one per configured key, the one to store first."""
+        return digests(_ASKED_DIGEST, _canonical(self._content()))
 
     def _sealed_content(self) -> bytes:
         return _canonical([str(self.id), *self._content()])
@@ -207,9 +206,9 @@ def _canonical(content: list[Any]) -> bytes:
 
 
 class Audience(models.TextChoices):
-    """Who is told what: people who may decide of what waits, or the person behind the request of what became of it.
+    """Whom a notice is for: approvers of a waiting request, or the requester of its outcome.
 
-    `ASSIGNED` tells one approver that it is theirs, `COMMENTED` whoever is concerned that somebody has said something.
+    `ASSIGNED` tells one approver that a request is assigned to them, `COMMENTED` those involved of a comment.
     """
 
     APPROVER = "approver"
@@ -219,9 +218,10 @@ class Audience(models.TextChoices):
 
 
 class Notice(models.Model):
-    """Something that one person is still to be told about a change request; deleted once it was sent (`review.mail`).
+    """A notice about a change request that one person has yet to get (`review.notifications`); deleted when sent.
 
-    `claim` marks those that a worker is sending, until `claimed_until`: then it was lost, and another one sends them.
+    `claim` marks the notices that a worker is sending. After `claimed_until` that worker counts as lost, and another
+    one sends them.
     """
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

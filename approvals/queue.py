@@ -1,7 +1,7 @@
-"""The queue of change requests: held, claimed by one worker, finished.
+"""The queue of change requests: holding a change, claiming it for one worker, ending it.
 
-The table is the queue; the message to a worker only saves waiting. `approvals.review.decisions` decides, the pipeline
-applies.
+The table is the queue; the message to a worker only saves the wait for the next sweep. `approvals.review.decisions`
+decides requests, and the pipeline applies them.
 """
 
 import json
@@ -14,23 +14,26 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
+from django.db.models.functions import Coalesce
 from typing_extensions import TypedDict
 
-from approvals.drift import versions_of_secrets
-from approvals.errors import Changed, NotApplied, NotAppliedInTime, PartlyFailed
+from approvals import errors
+from approvals.drift import secret_versions
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
 from approvals.states import move, publish
 from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
+from audit.model_changes.descriptions import RowChange, fingerprint_of
+from audit.model_changes.recording import AccessNeedsTwo
 from audit.models import OperationRecord, Outcome
 from audit.redact import ReferenceJson
 from core.call import Call, CredentialKind, Surface
 from core.database import shared_clock
 from core.errors import Forbidden, RateLimited, ServiceUnavailable
-from core.operation import Risk
+from core.operation import Operation, Risk
 from core.redis.broker import BrokerUnavailable, send_task
 from core.secrets.encryption import UndecryptableSecret
 from core.shapes import Id, Moment, documented_as, render_timestamp
@@ -44,15 +47,15 @@ _logger = structlog.stdlib.get_logger(__name__)
 
 APPLY_TASK = "gateway.tasks.apply_change_request"
 LEASE = timedelta(seconds=60)
-"""How long a worker has for one change: proposing it, the longest write, and recording it."""
+"""How long a worker may take for one change: the proposal, the longest write and its record."""
 MAX_LOST_WORKERS = 5
-"""A change that takes so many workers down with it is given up."""
-TRY_AGAIN = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
-"""Codes of a record that say that nothing was written, and nothing of the change itself."""
+"""After this many lost workers a change is given up: it is probably what brings them down."""
+RETRYABLE_CODES = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
+"""Codes of log records of attempts that wrote nothing, for reasons that say nothing about the change itself."""
 SWEEP_AFTER = timedelta(seconds=5)
-"""After this an approved change that nobody claimed had its message lost."""
+"""An approved change that nobody has claimed by then: its message was lost."""
 
-NONE_KEPT: Final[Mapping[str, str | None]] = MappingProxyType({})
+NO_REFERENCES: Final[Mapping[str, str | None]] = MappingProxyType({})
 
 
 class QueuedJson(TypedDict):
@@ -66,7 +69,7 @@ class QueuedJson(TypedDict):
 
 
 class QueuedAnswer(TypedDict):
-    """The body of the 202 that a held change is answered with."""
+    """The body of the 202 for a held change."""
 
     changeRequest: QueuedJson
 
@@ -80,62 +83,47 @@ def hold(
     document: Any,
     proposal: Proposal,
     assessment: Assessment,
-    references: Mapping[str, str | None] = NONE_KEPT,
+    references: Mapping[str, str | None] = NO_REFERENCES,
     references_in_changes: Sequence[list[ReferenceJson]] = (),
     meant_by_names: Sequence[Any] = (),
 ) -> ChangeRequest:
-    """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
+    """Hold a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
-    An agent that asks again for what waits already gets the request that waits: it would else fill the inbox.
+    An agent that repeats a request which still waits gets that one: otherwise it would fill the inbox.
 
-    `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
-    `references` are the objectGUIDs of the objects that names in the body mean (`directory.changes.input_references`),
-    and `references_in_changes` what each of the proposal's changes refers to, in their order, and `meant_by_names` what
-    services and computers in them stand for (`directory.changes.identities`).
+    `arguments` are the path's, as text, and `document` is the parsed body: with them the pipeline can start over.
+    `references` maps names in the body to objectGUIDs, `references_in_changes` lists the objects that each of the
+    proposal's changes refers to, and `meant_by_names` has the services and computers that stand in them
+    (`directory.changes.references`).
     """
     if call.directory is None:
         raise Forbidden
-    identifier, now = new_identifier()
-    change_request = ChangeRequest(
-        id=identifier,
+    change_request = _new_request(
+        call,
+        reasons=assessment.reasons,
+        plain_reasons=list(assessment.plain_reasons),
+        kept={
+            "arguments": dict(arguments),
+            "query": dict(query),
+            "document": document,
+            "references": dict(references),
+            "meantByNames": list(meant_by_names),
+            "versions": secret_versions(proposal),
+        },
         operation=operation,
         risk=assessment.risk.value,
-        risk_reasons=list(assessment.reasons),
-        plain_reasons=list(assessment.plain_reasons),
-        wording=wording_of([*assessment.reasons, *assessment.plain_reasons]),
         protected=proposal.protected,
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,
         target_dn=proposal.target.distinguished_name,
         target_account=proposal.target.account_name,
-        requester_id=call.person.id,
-        requester=call.person.username,
         key_id=call.credential.unique_id,
-        key_name=call.credential.name,
         agent=call.surface is Surface.AGENT,
-        client_address=call.client_address,
-        request_id=call.request_id,
-        call_id=call.call_id,
-        reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,
         changes=changes_to_keep(proposal.changes, references_in_changes),
-        input=json.dumps(
-            {
-                "arguments": dict(arguments),
-                "query": dict(query),
-                "document": document,
-                "references": dict(references),
-                "meantByNames": list(meant_by_names),
-                "versions": versions_of_secrets(proposal),
-            }
-        ),
-        if_match=None if call.if_match is None else sorted(call.if_match),
         secret_for_requester=proposal.secret is not None and _hands_passwords_to_owner(call),
-        created_at=now,
-        expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
     )
-    change_request.digest = change_request.make_digest()
     if call.credential.kind is CredentialKind.AGENT_TOKEN:
         return _hold_once(change_request)
     change_request.save(force_insert=True)
@@ -143,15 +131,42 @@ def hold(
     return change_request
 
 
+def _new_request(
+    call: Call, *, reasons: Sequence[str], plain_reasons: list[str] | None = None, kept: Any, **columns: Any
+) -> ChangeRequest:
+    """An unsaved request of the caller; `kept` is its input."""
+    identifier, now = new_identifier()
+    change_request = ChangeRequest(
+        id=identifier,
+        risk_reasons=list(reasons),
+        plain_reasons=plain_reasons,
+        wording=wording_of([*reasons, *(plain_reasons or ())]),
+        requester_id=call.person.id,
+        requester=call.person.username,
+        key_name=call.credential.name,
+        client_address=call.client_address,
+        request_id=call.request_id,
+        call_id=call.call_id,
+        reason=call.reason,
+        input=json.dumps(kept),
+        if_match=None if call.if_match is None else sorted(call.if_match),
+        created_at=now,
+        expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
+        **columns,
+    )
+    change_request.digest = change_request.make_digest()
+    return change_request
+
+
 def _hands_passwords_to_owner(call: Call) -> bool:
-    """Whether the key that asks says that a generated password is for its owner instead of the approver."""
+    """Whether the calling key hands generated passwords to its owner instead of the approver."""
     is_key = call.credential.kind is CredentialKind.API_KEY
     return is_key and ApiKey.objects.filter(pk=call.credential.id, passwords_to_requester=True).exists()
 
 
 def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
-    """Keep a change of an agent unless the same one waits already: then that one. Raises RateLimited."""
-    asked = change_request.make_asked()
+    """Save an agent's change, or return the identical one that waits already. Raises RateLimited."""
+    asked = change_request.make_asked_digests()
     change_request.asked = asked[0]
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, asked__in=asked)
     for overdue in waiting.filter(expires_at__lte=shared_clock.now()).values_list("id", flat=True):
@@ -159,31 +174,70 @@ def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
     known = waiting.first()
     if known is not None:
         return known
-    _require_room_to_wait(change_request.key_id)
+    _require_below_pending_limit(change_request)
     try:
-        with transaction.atomic():
+        with transaction.atomic():  # a savepoint, so that the caller's transaction survives the error
             change_request.save(force_insert=True)
-    except IntegrityError:  # asked for twice in the same moment
+    except IntegrityError:  # the same request arrived twice at the same moment
         return ChangeRequest.objects.filter(asked__in=asked).latest("created_at")
     publish(change_request)
     return change_request
 
 
-_LOOK_AGAIN = 300
-"""Seconds. People decide when they decide; so long an agent can do something else."""
+_RETRY_AFTER = 300
+"""Seconds. Nobody knows when people will decide; an agent that came back sooner would only poll."""
 
 
-def _require_room_to_wait(key_id: str) -> None:
-    """Refuse one more change that would wait for a person while too many of the agent do; raises RateLimited."""
+def _require_below_pending_limit(asked: ChangeRequest) -> None:
+    """Refuse another waiting change of an agent that has too many; raises RateLimited.
+
+    The changes of one call, which people decide about together, count once.
+    """
     most = settings.CONFIGURATION.Agents.MaxPendingRequests
-    waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=shared_clock.now())
-    if waiting.count() >= most:
+    waiting = ChangeRequest.objects.filter(
+        key_id=asked.key_id, status=Status.PENDING, expires_at__gt=shared_clock.now()
+    ).exclude(call_id=asked.call_id)
+    if waiting.aggregate(calls=Count(Coalesce("call_id", "id"), distinct=True))["calls"] >= most:
         why = message("{most} changes of this agent wait for a person: go on when some of them are decided", most=most)
-        raise RateLimited(retry_after=_LOOK_AGAIN, why=why)
+        raise RateLimited(retry_after=_RETRY_AFTER, why=why)
+
+
+def hold_access_change(
+    call: Call,
+    *,
+    operation: Operation,
+    arguments: Mapping[str, str],
+    query: Mapping[str, str],
+    document: Any,
+    refusal: AccessNeedsTwo,
+) -> ChangeRequest:
+    """Hold a change of the gateway's own tables until a second person decides. Joins the caller's transaction."""
+    made = main_change(operation, refusal.made)
+    fingerprint = fingerprint_of(refusal.made)
+    change_request = _new_request(
+        call,
+        reasons=[message("This gives more access: {reason}.", reason=reason) for reason in refusal.reasons],
+        kept={"arguments": dict(arguments), "query": dict(query), "document": document, "made": fingerprint},
+        operation=operation.name,
+        risk=Risk.SECURITY.value,
+        target_id=made.id if made.before else None,
+        target_kind=made.table.resource,
+        target_dn=made.name,
+        key_id=call.credential.id,
+        changes=made.changes,
+    )
+    change_request.save(force_insert=True)
+    publish(change_request)
+    return change_request
+
+
+def main_change(operation: Operation, made: list[RowChange]) -> RowChange:
+    """Of all rows that an operation changed, the one that it is about."""
+    return next((item for item in made if item.table.resource == operation.resource), made[0])
 
 
 def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
-    """The body of the answer to a change that was held."""
+    """The answer to a change that was held."""
     return {
         "changeRequest": {
             "id": str(change_request.id),
@@ -198,26 +252,26 @@ def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
 
 
 def enqueue(request_id: UUID) -> None:
-    """Tell a worker about an approved change. The broker may be away: then the sweep finds it."""
+    """Tell a worker about an approved change. If the broker is away, the sweep will find it."""
     try:
         send_task(APPLY_TASK, str(request_id), ignore_result=True)
     except BrokerUnavailable as error:
         _logger.warning("the broker is away, the sweep will find the change", request=str(request_id), error=str(error))
 
 
-def find_waiting(*, limit: int = 100) -> list[UUID]:
-    """Approved changes whose message was lost, the longest waiting first."""
+def find_unclaimed(*, limit: int = 100) -> list[UUID]:
+    """The ids of approved changes whose message was lost, the longest waiting first."""
     waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - SWEEP_AFTER)
     return list(waiting.order_by("decided_at").values_list("id", flat=True)[:limit])
 
 
 def claim(request_id: UUID) -> ChangeRequest | None:
-    """Take an approved change up, for this worker alone; None when there is nothing (more) to do.
+    """Claim an approved change for this worker alone; None if there is nothing left to do.
 
-    One that was approved too long ago fails, and so does a row whose input does not fit its digest any more, or cannot
-    be decrypted: it is not what was approved.
+    A change that was approved too long ago fails, and so does one whose input no longer fits its digest or cannot be
+    decrypted: it is not what was approved.
     """
-    if fail_late(request_id):
+    if fail_overdue(request_id):
         return None
     lease = shared_clock.now() + LEASE
     if not move(request_id, Status.APPROVED, Status.APPLYING, lease_until=lease, attempt=F("attempt") + 1):
@@ -232,21 +286,21 @@ def claim(request_id: UUID) -> ChangeRequest | None:
         request_id,
         Status.APPLYING,
         Status.FAILED,
-        problem=Changed(message("The stored request was altered.")).as_problem(),
+        problem=errors.Changed(message("The stored request was altered.")).as_problem(),
     )
     return None
 
 
-def fail_late(request_id: UUID | None = None) -> int:
-    """End the approved changes that no worker applied in time (or this one, if it is late); how many.
+def fail_overdue(request_id: UUID | None = None) -> int:
+    """Fail the approved changes that no worker applied in time, or just this one if it is overdue; return how many.
 
-    Whoever approved a change has forgotten it after days, and nobody expects it any more.
+    Days after an approval nobody expects the change any more.
     """
     within = timedelta(hours=settings.CONFIGURATION.Approvals.ApplyWithinHours)
     late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - within)
     if request_id is not None:
         late = late.filter(id=request_id)
-    problem = NotAppliedInTime(
+    problem = errors.NotAppliedInTime(
         message("It was to be applied within {hours} hours.", hours=within // timedelta(hours=1))
     ).as_problem()
     failed = [
@@ -258,19 +312,20 @@ def fail_late(request_id: UUID | None = None) -> int:
 
 
 def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any] | None = None) -> None:
-    """End a claimed change, or put it back (`approved`) for a sweep to find when it could not be tried.
+    """End a claimed change, or return it to `approved` for a sweep to find if it could not be tried.
 
-    Where the operations log has a record of the write, the log decides.
-
-    A worker whose lease is over and whose request was taken up by another one changes nothing any more. A change that
-    is still `applying` is a run that others have in hand now (`follow_run`).
+    Where the operations log has a record of the write, the log decides. A worker whose lease has lapsed and whose
+    request another one has claimed changes nothing. A change that is still `applying` is a run, which the run's own
+    workers complete (`follow_run`).
     """
     end = Status(status)
     if end is Status.APPLYING:
         return
     if end in (Status.FAILED, Status.STALE, Status.APPROVED):
-        recorded = _recorded_end(change_request.id)
-        if recorded is Status.APPLYING:  # another attempt is writing, or its writer is gone: the settler will know
+        recorded = _recorded_status(change_request.id)
+        if (
+            recorded is Status.APPLYING
+        ):  # another attempt is writing, or its worker is gone: `settle_applying` will find out
             return
         if recorded in (Status.APPLIED, Status.UNKNOWN):
             end, problem = recorded, None
@@ -278,31 +333,33 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
 
 
 def follow_run(change_request: ChangeRequest, run_id: UUID) -> None:
-    """Note the run that a claimed change has become: it is over when the run is, whatever becomes of this worker."""
+    """Note the run that a claimed change has become: it ends when the run does, even if this worker is lost."""
     mine = ChangeRequest.objects.filter(id=change_request.id, status=Status.APPLYING, attempt=change_request.attempt)
     mine.update(run_id=run_id, lease_until=shared_clock.now())
 
 
 def end_with_run(run: Run) -> bool:
-    """End the change that a run is, if it is one, now that the run is completed; whether that was still to be done.
+    """End the change request behind a completed run, if there is one; return whether it was still to be ended.
 
-    The change was to try each account once. If some of them failed it is said to be partly failed; the run tells which.
+    The request was to try each account once. If some accounts failed, it ends as partly failed; the run says which.
     """
     if run.change_request_id is None:
         return False
     failed, total = run.results.filter(status=AccountStatus.FAILED).count(), run.results.count()
     if not failed:
         return move(run.change_request_id, Status.APPLYING, Status.APPLIED, run_id=run.id)
-    problem = PartlyFailed(message("Of {total} accounts {failed} failed.", total=total, failed=failed)).as_problem()
+    problem = errors.PartlyFailed(
+        message("Of {total} accounts {failed} failed.", total=total, failed=failed)
+    ).as_problem()
     return move(run.change_request_id, Status.APPLYING, Status.PARTLY_FAILED, run_id=run.id, problem=problem)
 
 
 def settle_applying() -> int:
-    """End the changes whose worker is gone, by what the operations log says; how many ended or are taken up anew.
+    """End the changes whose worker is gone, by what the operations log says; return how many ended or go to a new one.
 
-    Those that are runs end with them, and go on while the run does: a run has workers of its own. Of all others:
-    without a record nothing was written (the intent comes first, and while it is open a second one is refused by the
-    database), nor with one that was settled as not applied: the change goes to the next worker.
+    A change that became a run ends when the run does, since a run has workers of its own. Of the others, nothing was
+    written if there is no record: the intent is recorded first, and while it is open the database refuses a second one.
+    Nor was anything if the record was settled as not applied. In both cases the next worker gets the change.
     """
     now = shared_clock.now()
     lost = Q(status=Status.APPLYING, lease_until__lte=now) | Q(status=Status.UNKNOWN)
@@ -314,7 +371,7 @@ def settle_applying() -> int:
             ChangeRequest.objects.filter(id=request_id, run_id=None).update(run_id=run.id)
             settled += run.state == RunState.COMPLETED and end_with_run(run)
             continue
-        end = _recorded_end(request_id)
+        end = _recorded_status(request_id)
         fields: dict[str, Any] = {}
         if end is None:
             end = Status.APPROVED if lost_workers + 1 < MAX_LOST_WORKERS else Status.FAILED
@@ -338,36 +395,36 @@ _END_BY_OUTCOME = {
 }
 
 
-def _application(request_id: UUID) -> QuerySet[OperationRecord]:
-    """The records of the change being carried out: one for each attempt, or one for each account of a run.
+def _application_records(request_id: UUID) -> QuerySet[OperationRecord]:
+    """The log records of applying the change: one per attempt, or one per account of a run.
 
-    An attempt follows another one only when that one wrote nothing: a single record may be open or have succeeded.
+    There is another attempt only if the one before wrote nothing, so at most one record is open or has succeeded.
     """
     return OperationRecord.objects.filter(change_request_id=request_id, surface=Surface.WORKER)
 
 
-def _recorded_end(request_id: UUID) -> Status | None:
-    """How the operations log says that the change ended (`applying` if it has not); None if it was not written.
+def _recorded_status(request_id: UUID) -> Status | None:
+    """How the change ended by the operations log (`applying` if it has not yet); None if nothing was written.
 
-    A run that was started is under way, or has ended the change itself.
+    A run that was started is still going on, or has ended the change itself.
     """
     if Run.objects.filter(change_request_id=request_id).exists():
         return Status.APPLYING
-    records = _application(request_id).exclude(outcome=Outcome.FAILED, code__in=TRY_AGAIN)
+    records = _application_records(request_id).exclude(outcome=Outcome.FAILED, code__in=RETRYABLE_CODES)
     record = records.order_by("-id").values("outcome", "run_id").first()
     if record is None:
         return None
-    if record["run_id"] is not None:  # the run went with its directory's connection
+    if record["run_id"] is not None:  # the run was deleted with its directory's connection
         return Status.APPLIED
     return _END_BY_OUTCOME[Outcome(record["outcome"])]
 
 
 def _problem_of(request_id: UUID) -> dict[str, Any]:
-    code = _application(request_id).order_by("-id").values_list("code", flat=True).first()
-    return NotApplied(code).as_problem()
+    code = _application_records(request_id).order_by("-id").values_list("code", flat=True).first()
+    return errors.NotApplied(code).as_problem()
 
 
 def expire_overdue() -> int:
-    """Mark the pending requests that nobody decided in time; how many."""
+    """Expire the pending requests that nobody decided in time; return how many."""
     overdue = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__lte=shared_clock.now())
     return sum(move(request_id, Status.PENDING, Status.EXPIRED) for request_id in overdue.values_list("id", flat=True))

@@ -1,8 +1,8 @@
-"""A generated password on its way to the person who approved it: kept before it is set, given once, wiped after a day.
+"""Passwords generated for approved changes: kept before they are set, handed out once, wiped after a day.
 
-Where the key says so it is the requester's instead, and not the approver's any more: nobody else is ever told.
+The approver gets the password, or the requester instead if the key says so; nobody else ever does.
 
-It is generated when the approved change is applied; what a requester sends is a part of the request's input.
+It is generated when the change is applied. A password that the requester chose is part of the request's input.
 """
 
 from datetime import timedelta
@@ -12,20 +12,20 @@ from django.db.models import Case, DateTimeField, Value, When
 
 from approvals.models import ChangeRequest, Status
 from core.call import PersonRef
-from core.database import shared_clock
+from core.database import own_rows, shared_clock
 from core.errors import Conflict, Forbidden, NotFound, ServiceUnavailable
 from core.text.messages import message
 
 KEPT_FOR = timedelta(hours=24)
-"""How long the approver has, from the moment the change is known to be applied."""
+"""How long a password can be taken, from the moment when the change is known to be applied."""
 
 _STILL_OPEN = frozenset({Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
 
 
 def keep(request_id: UUID, secret: str) -> None:
-    """Keep what an approved change is about to set, encrypted: were it lost afterwards, nobody could sign in.
+    """Keep the password that an approved change is about to set, encrypted: if it were lost, nobody could sign in.
 
-    Raises ServiceUnavailable when the request is not being applied (any more): then nothing must be written.
+    Raises ServiceUnavailable if the request is no longer being applied; the caller must then write nothing.
     """
     applying = ChangeRequest.objects.filter(id=request_id, status=Status.APPLYING)
     if applying.update(secret=secret, secret_until=shared_clock.now() + KEPT_FOR) != 1:
@@ -33,43 +33,41 @@ def keep(request_id: UUID, secret: str) -> None:
 
 
 def deadline_from_now() -> Case:
-    """For an UPDATE: the approver's time begins now, if there is something to be given."""
+    """For an UPDATE: the deadline for taking the password, counted from now; null if there is no password."""
     until = Value(shared_clock.now() + KEPT_FOR, DateTimeField())
     return Case(When(secret_until__isnull=False, then=until), default=None, output_field=DateTimeField())
 
 
 def may_take(person_id: int | None, change_request: ChangeRequest) -> bool:
-    """Whether this person would be given a password now."""
+    """Whether the person would get a generated password now."""
     until = change_request.secret_until
     return (
-        _taker_of(change_request) == person_id
+        _recipient_id(change_request) == person_id
         and change_request.status == Status.APPLIED
         and until is not None
         and until > shared_clock.now()
     )
 
 
-def _taker_of(change_request: ChangeRequest) -> int | None:
-    """Whom a generated password is for, by the person's id."""
+def _recipient_id(change_request: ChangeRequest) -> int | None:
+    """The id of the person who may take the generated password."""
     return change_request.requester_id if change_request.secret_for_requester else change_request.decided_by_id
 
 
 def take(person: PersonRef, request_id: UUID) -> str:
-    """The generated password of a request that is this person's to take; from then on it is gone.
+    """Hand the generated password to the person who may take it, and erase it.
 
-    Raises NotFound (for one that was given, wiped or never generated, too), Forbidden for everybody else, and Conflict
-    while the change is not applied yet. To be called in the transaction in which the log says who took it.
+    Raises NotFound (also if it was taken, wiped or never generated), Forbidden for everybody else, and Conflict while
+    the change is not applied yet. Call it in the transaction in which the log records who took it.
     """
-    change_request = ChangeRequest.objects.defer("input", "secret").filter(id=request_id).first()
-    if change_request is None:
-        raise NotFound
-    if _taker_of(change_request) != person.id:
+    change_request = own_rows.find(ChangeRequest.objects.defer("input", "secret"), id=request_id)
+    if _recipient_id(change_request) != person.id:
         raise Forbidden
     if change_request.status in _STILL_OPEN:
         raise Conflict(message("The change is not applied yet."))
     available = ChangeRequest.objects.filter(id=request_id, status=Status.APPLIED, secret_until__gt=shared_clock.now())
     secret = available.values_list("secret", flat=True).first()
-    if secret is None or available.update(secret="", secret_until=None) != 1:  # of two at once, one gets it
+    if secret is None or available.update(secret="", secret_until=None) != 1:  # of two simultaneous calls, one gets it
         raise NotFound(
             message("No password is kept here: none was generated, it was given already, or its 24 hours are over.")
         )
@@ -77,6 +75,6 @@ def take(person: PersonRef, request_id: UUID) -> str:
 
 
 def wipe_overdue() -> int:
-    """Forget the passwords that nobody came for; how many."""
+    """Erase the passwords that nobody took in time; return how many."""
     overdue = ChangeRequest.objects.filter(status=Status.APPLIED, secret_until__lte=shared_clock.now())
     return overdue.update(secret="", secret_until=None)

@@ -1,4 +1,4 @@
-"""How a change request is answered (docs/api.md#change-requests)."""
+"""Change requests as JSON (docs/api.md#change-requests)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from approvals.models import ChangeRequest, Status
 from audit.redact import HeldChangeJson, ReferenceJson, redacted
 from core.call import Call
 from core.operation import Risk
-from core.shapes import KEPT_PROBLEM, Id, Moment, documented_as, render_timestamp
+from core.shapes import KEPT_PROBLEM, Id, Moment, as_record, documented_as, render_timestamp
 from directory.lookup.visibility import may_see_values
 from directory.shapes.proposal import AttributeChange
 from directory.shapes.wording.change_words import ChangeFacts, change_facts
@@ -34,7 +34,7 @@ class ProposedChangeJson(TypedDict):
 class ProposedReferenceJson(ReferenceJson):
     """An object that values of an attribute refer to: a member, a manager, a parent.
 
-    What is applied goes to this object, whatever it is called by then, and to no other that has its name.
+    The change is applied with this object, even if it has been renamed by then, and never with another of its name.
     """
 
     attribute: str
@@ -49,11 +49,11 @@ class FirstApprovalJson(TypedDict):
 
 
 class ChangeRequestJson(TypedDict):
-    """`agent` tells that an AI agent asks, by the name in `requestedBy.keyName`, for the person in `requestedBy.owner`.
+    """`agent` tells that an AI agent, named in `requestedBy.keyName`, asks for the person in `requestedBy.owner`.
 
-    `firstApproval` is there only for a request that two people have to approve, once one has.
+    `firstApproval` is present if two people have to approve and one has.
 
-    `runId` is the run that an approved change of a unit's accounts is, once it was started.
+    `runId` is the run of an approved change of a unit's accounts, once it has started.
     """
 
     id: Id
@@ -78,7 +78,7 @@ class ChangeRequestJson(TypedDict):
 
 
 class CommentJson(TypedDict):
-    """What somebody has asked or answered while a request waited."""
+    """A comment on a request while it waited."""
 
     by: str
     at: Moment
@@ -86,11 +86,11 @@ class CommentJson(TypedDict):
 
 
 class RequestLineJson(TypedDict):
-    """A change request with what it takes to say it in words.
+    """A change request with what it takes to describe it in words.
 
-    `targetAccount` is the account name of its target. `unlisted` is by attribute how many values stay that the changes
-    do not list: of a group's members only those that come or go are. `directory` is null for a change of the
-    gateway's own keys, roles and people. `assignedTo` is who is asked to decide it.
+    `targetAccount` is the account name of its target. `unlisted` counts, by attribute, the values that stay and that
+    the changes do not list: of a group's members they list only those added or removed. `directory` is null for a
+    change of the gateway's own keys, roles and people. `assignedTo` is the person who is asked to decide it.
     """
 
     changeRequest: ChangeRequestJson
@@ -105,7 +105,7 @@ class RequestLineJson(TypedDict):
 class TogetherItemJson(RequestLineJson):
     """One of the requests, with what its reader may do with it now.
 
-    `differs` says in words how it is not like most of the others; `hindrance` why its reader may not approve it.
+    `differs` says in words how it differs from most of the others; `hindrance` why the reader may not approve it.
     """
 
     differs: list[str]
@@ -115,13 +115,13 @@ class TogetherItemJson(RequestLineJson):
 
 
 class ReviewJson(RequestLineJson):
-    """What a person has to know besides the change itself, and what they may do with it now.
+    """A request with what its approver has to know, and what the reader may do with it now.
 
-    `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
-    `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
-    though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
-    second factor. `secretUntil` is set while a generated password waits for this person; with `secretForRequester` it
-    is for the requester instead of the approver.
+    `summary` says in a sentence what the operation does; `riskReasons` explain its risk. `approvalsNeeded` is how many
+    more people have to approve it. `barred` says why the reader must not decide this request, though they may decide
+    others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of the reader's second factor.
+    `secretUntil` is set while a generated password waits for the reader; with `secretForRequester` it is for the
+    requester instead of the approver.
     """
 
     summary: str
@@ -147,7 +147,7 @@ class GivenSecret(TypedDict):
 
 
 class WaitingJson(TypedDict):
-    """What could be decided now, by risk."""
+    """How many requests could be decided now, by risk."""
 
     ordinary: int
     destructive: int
@@ -155,7 +155,7 @@ class WaitingJson(TypedDict):
 
 
 class EndedJson(TypedDict):
-    """What was decided, by its state of now, and what expired without a decision."""
+    """How many requests were decided, by their present state, and how many expired without a decision."""
 
     approved: int
     applying: int
@@ -169,7 +169,7 @@ class EndedJson(TypedDict):
 
 
 class StatisticsJson(TypedDict):
-    """The queue as it is, and how the time since `since` went. Times are seconds; null when there is nothing to say."""
+    """The queue now, and what has happened since `since`. Times are in seconds; null without any request."""
 
     waiting: WaitingJson
     oldestWaitingSeconds: int | None
@@ -179,7 +179,7 @@ class StatisticsJson(TypedDict):
 
 
 def changes_to_keep(changes: Sequence[AttributeChange], of_each: Sequence[list[ReferenceJson]]) -> list[HeldChangeJson]:
-    """Changes as a request keeps them: with the objects that their values name, and how many values stay unlisted."""
+    """Changes as a request keeps them: with the objects that their values name, and the number of unlisted values."""
     kept: list[HeldChangeJson] = []
     for change, shown in zip(changes, redacted(change.as_json() for change in changes), strict=True):
         item: HeldChangeJson = {"attribute": shown["attribute"], "before": shown["before"], "after": shown["after"]}
@@ -193,19 +193,19 @@ def changes_to_keep(changes: Sequence[AttributeChange], of_each: Sequence[list[R
 
 
 def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
-    """By attribute how many values stay that the changes do not list."""
+    """By attribute, how many values remain that the changes do not list."""
     return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
 
 
 def line_as_json(call: Call, change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
-    """A request with what it takes to say it in words; `record` is what its reader may see of it."""
+    """A request with what it takes to describe it in words; `record` is what the reader may see of it."""
     may_see = may_see_values(call)
     return {
         "changeRequest": record,
         "targetAccount": change_request.target_account if may_see else None,
         "targetKind": change_request.target_kind,
         "directory": change_request.directory,
-        # Those who are confined may not see all of them, and so not how many there are.
+        # Confined readers may not see all values, nor learn how many there are.
         "unlisted": unlisted_values(change_request) if may_see and not call.scopes else {},
         "assignedTo": change_request.assigned_to,
         "comments": [
@@ -215,7 +215,7 @@ def line_as_json(call: Call, change_request: ChangeRequest, record: ChangeReques
 
 
 def facts_of(change_request: ChangeRequest) -> ChangeFacts:
-    """A request as it is said in words, to people who may see all of it."""
+    """What it takes to describe a request in words to people who may see all of it."""
     return change_facts(
         change_request.operation,
         change_request.changes,
@@ -234,39 +234,21 @@ def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:
 
 
 def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
-    record: ChangeRequestJson = {
-        "id": str(change_request.id),
-        "status": change_request.status,
-        "operation": change_request.operation,
-        "risk": change_request.risk,
-        "target": target_as_json(change_request),
-        "requestedBy": {"owner": change_request.requester, "keyName": change_request.key_name},
-        "agent": change_request.agent,
-        "reason": change_request.reason,
-        "changes": [
+    record = as_record(
+        ChangeRequestJson,
+        change_request,
+        target=target_as_json(change_request),
+        requestedBy={"owner": change_request.requester, "keyName": change_request.key_name},
+        changes=[
             {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
             for item in change_request.changes
         ],
-        "references": [
-            {
-                "attribute": item["attribute"],
-                "name": reference["name"],
-                "id": reference["id"],
-                "kind": reference["kind"],
-                "accountName": reference["accountName"],
-            }
+        references=[
+            {"attribute": item["attribute"], **reference}
             for item in change_request.changes
             for reference in item.get("references", ())
         ],
-        "digest": change_request.digest,
-        "createdAt": render_timestamp(change_request.created_at),
-        "expiresAt": render_timestamp(change_request.expires_at),
-        "decidedBy": change_request.decided_by,
-        "decidedAt": render_timestamp(change_request.decided_at),
-        "comment": change_request.comment,
-        "problem": change_request.problem,
-        "runId": str(change_request.run_id) if change_request.run_id else None,
-    }
+    )
     if change_request.first_approved_by_id is not None:
         record["firstApproval"] = {
             "by": change_request.first_approved_by,

@@ -1,4 +1,4 @@
-"""The life of a change request: which state follows which, in one table, and the one way to move."""
+"""The states of a change request: the table of transitions, and the only function that moves one."""
 
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,13 @@ from audit.webhooks import events as webhooks
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
-    # Failed: no worker took it up in time.
+    # Failed: no worker applied it in time.
     Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
     # Back to approved: nothing was written, since the directory was away or the worker was lost before it wrote.
     Status.APPLYING: frozenset(
         {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}
     ),
-    # Settled with the record of the write; what turns out not to have been written is approved as before.
+    # Settled with the record of the write; a change that was not written becomes approved again.
     Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED, Status.APPROVED}),
     Status.APPLIED: frozenset(),
     Status.PARTLY_FAILED: frozenset(),
@@ -31,7 +31,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 }
 
 NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
-"""While the change may still be made. In every other state its input, secrets included, is gone."""
+"""The states in which the change may still be made. In all others its input, secrets included, is erased."""
 
 ANNOUNCED = frozenset(
     {
@@ -39,20 +39,30 @@ ANNOUNCED = frozenset(
         *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE),
     }
 )
-"""What the requester is told of (`approvals.review.notifications`)."""
+"""The states that the requester is notified of (`approvals.review.notifications`)."""
 
 NO_NEWS = frozenset({(Status.APPLYING, Status.APPROVED), (Status.UNKNOWN, Status.APPROVED)})
-"""Of an approved change that is still to be applied nobody needs to hear again."""
+"""Transitions back to approved, which nobody needs to hear of again."""
 
 WITHDRAWN = frozenset({Status.CANCELLED, Status.EXPIRED})
-"""Ended without a decision."""
+"""The states of requests that ended without a decision."""
+
+
+def retry_after(status: str) -> int | None:
+    """In how many seconds it is worth asking again about a request in this state; None when it has ended.
+
+    A person takes longer to decide than a worker to apply what was decided.
+    """
+    if not TRANSITIONS[Status(status)]:
+        return None
+    return 15 if status == Status.PENDING else 2
 
 
 def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None = None, **fields: Any) -> bool:
-    """Move a request if it is in `from_` (and still in that attempt of applying it); whether it was.
+    """Move a request if it is in state `from_` (and in that attempt at applying it); return whether it was.
 
-    One conditional UPDATE, a compare-and-swap: of many processes that try, one succeeds. A transition that the table
-    does not have is a ValueError.
+    One conditional UPDATE, a compare-and-swap: of many processes that try, one succeeds. Raises ValueError for a
+    transition that is not in the table.
     """
     if to not in TRANSITIONS[from_]:
         raise ValueError(f"a change request does not go from {from_} to {to}")
@@ -62,7 +72,7 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
         fields["to_announce"] = True
     if to is Status.APPLIED:
         fields["secret_until"] = deadline_from_now()
-    elif to in (Status.FAILED, Status.APPROVED):  # what was generated for it opens nothing
+    elif to in (Status.FAILED, Status.APPROVED):  # the generated password was never set
         fields |= {"secret": "", "secret_until": None}
     requests = ChangeRequest.objects.filter(id=request_id, status=from_)
     if if_attempt is not None:
@@ -75,7 +85,7 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
 
 
 def publish(change_request: ChangeRequest) -> None:
-    """Tell the webhooks that asked for it to which state a request has come; joins the caller's transaction."""
+    """Tell subscribed webhooks about a request's new state; joins the caller's transaction."""
     webhooks.enqueue_change_request(
         change_request.status,
         lambda: change_request_as_json(change_request),

@@ -1,30 +1,35 @@
-"""Which changes wait for a person (docs/api.md#supervision): the risk of a change, why, and the levels that hold it.
+"""Which changes wait for a person (docs/api.md#supervision): the risk of a change, its reasons, and the levels.
 
-The reasons are for people: the dry run warns of them, the approver reads them, and no decision rests on them.
+The reasons are for people: a dry run shows them as warnings and an approver reads them, but nothing is decided by them.
 """
 
+import csv
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, cast
 
-from approvals.security_attributes import meaning_of
+from django.conf import settings
+
+from audit.redact import is_credential
 from core.call import SupervisionLevel
 from core.operation import Operation, Risk
+from core.text.invisible import invisible_code_points, mark_invisible
 from core.text.messages import Message, clause, message
-from core.text.unseen import unseen_in, with_unseen_marked
 from directory.shapes.proposal import Proposal
 
-HELD: dict[SupervisionLevel, frozenset[Risk]] = {
+HELD_RISKS: dict[SupervisionLevel, frozenset[Risk]] = {
     SupervisionLevel.ASK_EVERY_CHANGE: frozenset({Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY}),
     SupervisionLevel.ASK_DESTRUCTIVE_SECURITY: frozenset({Risk.DESTRUCTIVE, Risk.SECURITY}),
     SupervisionLevel.ACT: frozenset(),
 }
 
-HOLDING = frozenset(level for level, held in HELD.items() if held)
-"""The levels at which changes wait."""
+HOLDING_LEVELS = frozenset(level for level, held in HELD_RISKS.items() if held)
+"""The levels at which some changes wait."""
 
 _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
-"""Of several risks of one change the last one counts."""
+"""From the least to the greatest; the greatest risk of a change counts."""
 
 _LOOKS_ALIKE = message("it gives, or refers to, a name that looks like that of another object")
 
@@ -32,14 +37,14 @@ _NAMES = frozenset(
     {"distinguishedname", "samaccountname", "userprincipalname", "displayname", "displaynameprintable", "givenname"}
     | {"sn", "initials", "mail", "mailnickname", "proxyaddresses", "serviceprincipalname", "dnshostname"}
 )
-"""What people tell objects apart by. Objects are named, and moved, by their distinguished name."""
+"""Attributes by which people recognize an object. The distinguished name changes with a rename or a move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The risk of a change and the reasons for the level; an ordinary one has no reasons.
+    """The risk of a change and its reasons; an ordinary change has none.
 
-    `plain_reasons` are the same without the names of other objects, for readers who are confined.
+    `plain_reasons` are the same without the names of other objects, for confined readers.
     """
 
     risk: Risk
@@ -48,7 +53,7 @@ class Assessment:
 
 
 class _Ground(NamedTuple):
-    """Why a change is more than an ordinary one; `plain` names no other object, where `words` do."""
+    """A reason why a change is not ordinary; `plain` names no other object, where `words` does."""
 
     risk: Risk
     words: str
@@ -60,20 +65,21 @@ def risk_of(
     proposal: Proposal,
     *,
     is_confidential: Callable[[str], bool],
-    why_protected: Callable[[], str | None],
+    protection_reason: Callable[[], str | None],
     look_alikes: Callable[[], Iterable[Message]],
 ) -> Assessment:
-    """The risk of a change: the greatest of what its operation, its input, its target and its attributes say.
+    """The risk of a change: the greatest that its operation, input, target and attributes imply.
 
-    `is_confidential` tells whether the directory's schema marks an attribute confidential. `why_protected` tells what
-    protects the target, and is asked for a protected one only. `look_alikes` tells which names look like another's.
+    `is_confidential` says whether the schema marks an attribute confidential ([MS-ADTS] 2.2.9).
+    `protection_reason` says what protects the target, and is called for protected targets only. `look_alikes` returns a
+    sentence for each name that looks like another object's.
     """
-    grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
+    grounds = list(_grounds(operation, proposal, is_confidential, protection_reason))
     grounds += [
-        _Ground(Risk.SECURITY, sentence.with_values(with_unseen_marked), _LOOKS_ALIKE) for sentence in look_alikes()
+        _Ground(Risk.SECURITY, sentence.with_values(mark_invisible), _LOOKS_ALIKE) for sentence in look_alikes()
     ]
     greatest = max((ground.risk for ground in grounds), key=_ORDER.index, default=Risk.ORDINARY)
-    grounds.sort(key=lambda ground: ground.risk is not greatest)
+    grounds.sort(key=lambda ground: ground.risk is not greatest)  # first those that decide
 
     reasons = tuple(_sentence(ground.risk, greatest, ground.words) for ground in grounds)
     plain = dict.fromkeys(_sentence(ground.risk, greatest, ground.plain or ground.words) for ground in grounds)
@@ -81,7 +87,7 @@ def risk_of(
 
 
 def _sentence(risk: Risk, greatest: Risk, ground: str) -> Message:
-    """Why a change has a risk; of two risks the lesser one is destructive, since nothing makes a change ordinary."""
+    """A reason as a sentence. A lesser reason is always a destructive one, since nothing makes a change ordinary."""
     if risk is not greatest:
         return message("It is also a destructive change: {ground}.", ground=ground)
     if risk is Risk.DESTRUCTIVE:
@@ -93,21 +99,21 @@ def _grounds(
     operation: Operation,
     proposal: Proposal,
     is_confidential: Callable[[str], bool],
-    why_protected: Callable[[], str | None],
+    protection_reason: Callable[[], str | None],
 ) -> Iterator[_Ground]:
     """Everything that makes a change more than an ordinary one."""
     own = max(operation.risk, proposal.risk, key=_ORDER.index)
     if own is not Risk.ORDINARY:
         yield _Ground(own, proposal.risk_reason or clause(operation.summary))
     if proposal.protected:
-        plain, detail = message("the target is a protected object"), why_protected()
+        plain, detail = message("the target is a protected object"), protection_reason()
         full = message("the target is a protected object ({protection})", protection=detail) if detail else plain
         yield _Ground(Risk.SECURITY, full, plain)
     for effect in proposal.sign_in_effects:
         yield _Ground(effect.risk, effect.reason)
     yield from _deceiving_names(proposal)
     for name in sorted(proposal.attributes):
-        if meaning := meaning_of(name):
+        if meaning := security_meaning(name):
             yield _Ground(Risk.SECURITY, message("it writes {attribute}, {meaning}", attribute=name, meaning=meaning))
         elif is_confidential(name):
             yield _Ground(
@@ -116,12 +122,12 @@ def _grounds(
 
 
 def _deceiving_names(proposal: Proposal) -> Iterator[_Ground]:
-    """Names that are not what people see: those given, and those of objects newly referred to."""
+    """Names that are not what people see, given to the target or newly referred to."""
     for change in proposal.changes:
         is_name = change.attribute.lower() in _NAMES
         new = [value for value in change.after if value not in change.before]
         named = [value for value in new if is_name or value in proposal.identities]
-        if unseen := unseen_in("".join(named)):
+        if unseen := invisible_code_points("".join(named)):
             attribute, listed = change.attribute, ", ".join(unseen)
             words = (
                 message(
@@ -139,6 +145,50 @@ def _deceiving_names(proposal: Proposal) -> Iterator[_Ground]:
             yield _Ground(Risk.SECURITY, words)
 
 
+Verdict = Literal["security", "ordinary", "effect", "unwritable"]
+
+
+class Review(NamedTuple):
+    """The verdict on an attribute; the reason completes a sentence that begins with the attribute's name."""
+
+    attribute: str
+    verdict: Verdict
+    reason: str
+
+
+with Path(__file__).with_name("attribute_review.tsv").open(encoding="ascii", newline="") as _file:
+    _lines = csv.reader(_file, dialect="excel-tab")
+    next(_lines)
+    _reviews = [Review(name, cast(Verdict, verdict), reason) for name, verdict, reason in _lines]
+REVIEWED: Final = MappingProxyType({review.attribute.lower(): review for review in _reviews})
+"""The attributes whose change is a security change: all that a sign-in, a service, a script or a mapping reads.
+
+`attribute_review.tsv` beside this module is the review of the whole schema, of Windows Server 2025 and of the products
+most often found with it: a line for each attribute with its verdict and the reason. Sources: MS-ADA1 to MS-ADA3
+(attributes), MS-ADSC (classes), MS-ADTS, MS-KILE and MS-PKCA (how they are used), MS-CRTD (certificate templates).
+
+The verdicts: `security`; `ordinary`, which only people read; `effect`, judged by what the change does to somebody's
+ability to sign in (`directory.shapes.value_rules`); `unwritable`, which no request writes in the schema
+reviewed, and which is security where another schema lets it be written. An attribute that is not in the table is a
+site's own: ordinary, unless the configuration names it (`Supervision:SecurityAttributes`) or the schema marks it
+confidential. The keys are in lower case: names of attributes do not differ by case.
+"""
+
+
+def security_meaning(name: str) -> str | None:
+    """Why writing an attribute is a security change, in words; None if its name is no reason.
+
+    Credentials always are. Options (`userCertificate;binary`, RFC 4512 section 2.5) make no difference.
+    """
+    if is_credential(name):
+        return message("a credential")
+    bare = name.partition(";")[0].strip().lower()
+    if bare in {named.lower() for named in settings.CONFIGURATION.Supervision.SecurityAttributes}:
+        return message("which the configuration counts among those that decide about security")
+    review = REVIEWED.get(bare)
+    return message(review.reason) if review is not None and review.verdict in ("security", "unwritable") else None
+
+
 def must_wait(level: SupervisionLevel | None, risk: Risk) -> bool:
-    """Whether a change of this risk waits for a person. Without a level it is a person who acts, and is never held."""
-    return level is not None and risk in HELD[level]
+    """Whether a change of this risk is held. Without a level a person acts, whose changes are never held."""
+    return level is not None and risk in HELD_RISKS[level]

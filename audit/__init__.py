@@ -1,1 +1,1 @@
-"""The operations log: written before and after each change, append-only, sealed, and told to webhooks."""
+"""The operations log: written before and after each change, append-only, sealed, and sent to webhooks."""

@@ -10,5 +10,5 @@ class AuditConfig(AppConfig):
     verbose_name = "Operations log"
 
     def ready(self) -> None:
-        """Declare how the app's own tables are logged: importing these modules fills the registry."""
-        import_module("audit.webhooks.log_descriptions")
+        """Import the module that declares how the log describes the app's own tables."""
+        import_module("audit.log_descriptions")

@@ -1,6 +1,6 @@
-"""Identifiers that sort by the time they were made, so that newest first is one walk along an index.
+"""Identifiers that sort by the time they were made, so that "newest first" is one index scan.
 
-They are UUIDv7 with the clock's fraction of a millisecond in `rand_a` (RFC 9562 section 6.2, method 3).
+They are UUIDv7 with the fraction of the millisecond in `rand_a` (RFC 9562 section 6.2, method 3).
 """
 
 import secrets
@@ -19,9 +19,9 @@ _last_tick = 0
 
 
 def _now_in_ticks() -> int:
-    """The hosts' shared clock in 1/4096 ms, always greater than the answer before, also when this host's steps back.
+    """The hosts' shared clock in 1/4096 ms, greater with each call, even when this host's clock is set back.
 
-    What this host had answered before it knew how far its clock is off does not bind it any more.
+    Only a new measurement of this host's offset may make it step back.
     """
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
@@ -42,6 +42,11 @@ def new_identifier() -> tuple[UUID, datetime]:
 
 
 def identifier_bounds(moment: datetime) -> tuple[UUID, UUID]:
-    """The least and the greatest identifier of the millisecond that `moment` lies in; none is of before 1970."""
+    """The lowest and the highest identifier of the millisecond that `moment` is in; those before 1970 count as 1970."""
     first = max(moment - _EPOCH, timedelta()) // timedelta(milliseconds=1) * _TICKS_PER_MS
     return _identifier(first, 0), _identifier(first + _TICKS_PER_MS - 1, (1 << 62) - 1)
+
+
+def moment_of(identifier: UUID) -> datetime:
+    """The millisecond in which an identifier was made."""
+    return _EPOCH + timedelta(milliseconds=identifier.int >> 80)

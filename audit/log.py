@@ -1,6 +1,6 @@
-"""Writing the operations log: the intent before a change, its outcome after, refusals, queued changes and reads.
+"""Writes the operations log: the intent before a change, its outcome after, refusals, queued changes and reads.
 
-Reading it is `operations.log`; what settles open records in the directory is handed in from above.
+`operations.log` reads it. Callers pass in the functions that settle open records by reading the directory.
 """
 
 from collections import defaultdict
@@ -31,18 +31,18 @@ from core.text.messages import message
 _logger = structlog.stdlib.get_logger(__name__)
 
 NOT_APPLIED = "AD.Directory.NotApplied"
-"""Code of a record that a settler closed: the directory says that the write never happened."""
+"""Code of a record that a settler closed because the directory shows that the write never happened."""
 OUTCOME_UNKNOWN = "AD.Directory.OutcomeUnknown"
-"""Code of a record of which nobody can say so far whether the write happened."""
+"""Code of a record whose write may or may not have happened."""
 
 SECONDS_UNTIL_WRITE = 5.0
-"""How long after its intent a writer may take to send the write."""
+"""How long after recording its intent a writer may still send the write."""
 SETTLER_LEASE = timedelta(seconds=30)
-"""For how long a settler has a record to itself."""
+"""How long a settler has a record to itself."""
 RETRY_UNKNOWN = timedelta(seconds=15)
-"""When an unknown outcome is looked for again."""
+"""The time until the next attempt to find an unknown outcome."""
 SECONDS_OF_ABSENCE = 2.0
-"""How long a change must have been absent to count as not applied: what the directory took may still wait its turn."""
+"""How long a change must be absent to count as not applied: the domain controller may have queued the write."""
 
 
 class NotRecorded(ServiceUnavailable):
@@ -55,7 +55,7 @@ Changes = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class TargetRef:
-    """The object an operation is about. `id` is None for one that does not exist (yet); what is not known is empty."""
+    """The object an operation is about. `id` is None if it does not exist (yet); unknown text is empty."""
 
     id: UUID | None
     kind: str
@@ -64,7 +64,7 @@ class TargetRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A change about to be made. `evidence` is what a settler needs to find out later whether it was."""
+    """A change about to be made. `evidence` lets a settler find out later whether it was made."""
 
     operation: str
     target: TargetRef | None = None
@@ -88,7 +88,7 @@ class Completion:
 
 
 def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str, **fields: Any) -> dict[str, Any]:
-    """A new record's fields but for its code, which is made of them."""
+    """The fields of a new record except its MAC, which is computed from them."""
     identifier, at = new_identifier()
     facts = {
         "id": identifier,
@@ -127,9 +127,9 @@ def _new_record(call: Call, intent: Intent, **fields: Any) -> OperationRecord:
 
 
 def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None:
-    """Insert new records; raises NotRecorded.
+    """Insert new records. Raises NotRecorded.
 
-    They are committed, which a caller's transaction would not allow, unless they are to be a part of it (`durable`).
+    `durable` commits them at once, and therefore refuses to run inside a transaction; otherwise they join the caller's.
     """
     try:
         with transaction.atomic(durable=durable):
@@ -143,10 +143,10 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
 def record_intents(
     call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
 ) -> list[OperationRecord]:
-    """Record changes about to be made, all in one commit, in order; raises NotRecorded: then write nothing.
+    """Record changes about to be made, in order, in one commit. Raises NotRecorded; the caller then writes nothing.
 
-    Until `seconds_until_write` are over the writes may be sent (`record.may_be_written()`); when the time for an
-    answer has passed too, a settler may take the records up.
+    The writes may be sent for `seconds_until_write` (`record.may_be_written()`). Once the time for their answers has
+    passed, too, a settler may take the records.
     """
     records = [_new_record(call, intent, outcome=Outcome.PENDING) for intent in intents]
     for record in records:
@@ -162,7 +162,7 @@ def record_intent(call: Call, intent: Intent) -> OperationRecord:
 
 
 def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> list[OperationRecord]:
-    """Record changes that were all refused with `code`, in one commit; raises NotRecorded."""
+    """Record changes that were all refused with `code`, in one commit. Raises NotRecorded."""
     records = [_new_record(call, intent, outcome=Outcome.FAILED, code=code) for intent in intents]
     if records:
         _insert(records)
@@ -170,7 +170,7 @@ def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> list
 
 
 def record_refusal(call: Call, *, code: str, **intent: Any) -> OperationRecord:
-    """Record a change, described as in `Intent`, that was refused with `code`; raises NotRecorded."""
+    """Record a change, described as in `Intent`, that was refused with `code`. Raises NotRecorded."""
     return record_refusals(call, [Intent(batch_index=call.batch_index, **intent)], code=code)[0]
 
 
@@ -182,10 +182,10 @@ def record_administration(
     change_request_id: UUID | None = None,
     **intent: Any,
 ) -> OperationRecord:
-    """Record a change of the gateway's own tables, described as in `Intent`; raises NotRecorded.
+    """Record a change of the gateway's own tables, described as in `Intent`. Raises NotRecorded.
 
-    Joins the caller's transaction: change and record stand together. `raised_access` says in words what somebody may
-    do from now on and could not do before. Who changes tables comes here by `audit.model_changes`.
+    It joins the caller's transaction, so that neither change nor record exists without the other. `raised_access`
+    lists, in words, what somebody can do now and could not before. `audit.model_changes` calls this for most changes.
     """
     record = _new_record(
         call,
@@ -199,7 +199,7 @@ def record_administration(
 
 
 def record_queued(call: Call, *, change_request_id: UUID, **described: Any) -> OperationRecord:
-    """Record a change that waits for a person, described and stored as by `record_administration`."""
+    """Record a change that waits for a person; otherwise as `record_administration`."""
     return record_administration(call, outcome=Outcome.QUEUED, change_request_id=change_request_id, **described)
 
 
@@ -211,29 +211,29 @@ def record_read(
     outcome: str = Outcome.SUCCEEDED,
     code: str | None = None,
 ) -> None:
-    """Note a read; it is in the database within a second. Neither waits for the database nor raises."""
+    """Record a read, which reaches the database within a second. Neither waits for the database nor raises."""
     reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code, call_id=None))
 
 
 def complete(record_id: UUID, **outcome: Any) -> bool:
-    """Close an open record as in `Completion`; False if it was closed already or the database is away."""
+    """Close an open record, as in `Completion`; False if somebody has closed it or the database is away."""
     return complete_many([Completion(record_id=record_id, **outcome)]) == 1
 
 
 def keep_open(record_ids: Sequence[UUID]) -> int:
-    """Leave open records to their writer for another while; how many are still open. Raises DatabaseError."""
+    """Keep settlers away from open records for a while; return how many are still open. Raises DatabaseError."""
     still_open = OperationRecord.objects.filter(id__in=record_ids, outcome__in=OPEN_OUTCOMES)
-    # A run keeps its intents for longer: nobody else settles them.
+    # The greater one: the deadline of a run's intents is further away already.
     return still_open.update(settle_at=Greatest("settle_at", Value(shared_clock.now() + SETTLER_LEASE)))
 
 
 @tracing.traced("record outcomes")
 def complete_many(completions: Iterable[Completion], *, beside: Callable[[], None] | None = None) -> int:
-    """Close open records in one transaction, which does `beside` too; how many were closed.
+    """Close open records in one transaction, which also runs `beside`; return how many were closed.
 
-    Never raises for the database: the directory is changed already and the caller must hear so. What could not be
-    closed is kept, and closed when the database is back; if this process ends before, a settler finds the outcome in
-    the directory. `beside` is not retried.
+    Does not raise for the database: the directory has changed already, and the caller must be told so. Outcomes that
+    could not be stored wait in memory until the database is back; if this process ends earlier, a settler finds them in
+    the directory. `beside` is not retried then.
     """
     done, at = list(completions), shared_clock.now()
     if not done:
@@ -246,7 +246,7 @@ def complete_many(completions: Iterable[Completion], *, beside: Callable[[], Non
                 _logger.exception("outcomes wait for the database", records=len(done))
                 _late_outcomes.add((done, at))
                 break
-            connection.close_if_unusable_or_obsolete()  # a connection that was cut is replaced for the second attempt
+            connection.close_if_unusable_or_obsolete()  # the second attempt replaces a connection that was lost
     return 0
 
 
@@ -254,7 +254,7 @@ def _close(completions: Sequence[Completion], at: datetime, beside: Callable[[],
     alike: dict[Any, list[Completion]] = defaultdict(list)
     for done in completions:
         alike[done.outcome, done.code, done.server, done.target].append(done)
-    with transaction.atomic(durable=True):
+    with transaction.atomic(durable=True):  # inside a caller's transaction a rollback would lose known outcomes
         closed = sum(_close_alike(some, at) for some in alike.values())
         if beside is not None:
             beside()
@@ -264,7 +264,7 @@ def _close(completions: Sequence[Completion], at: datetime, beside: Callable[[],
 
 
 def _close_alike(completions: Sequence[Completion], at: datetime) -> int:
-    """Close the records of completions that differ in nothing else."""
+    """Close records that all ended in the same way with one UPDATE."""
     done = completions[0]
     is_unknown = done.outcome == Outcome.UNKNOWN
     ended: dict[str, Any] = {
@@ -273,7 +273,7 @@ def _close_alike(completions: Sequence[Completion], at: datetime) -> int:
         "completed_at": None if is_unknown else at,
         "settle_at": at + RETRY_UNKNOWN if is_unknown else None,
     }
-    # What was known of server and target stays (the database refuses anything else).
+    # Keep the server and target that are known already: the database's triggers refuse anything else.
     if done.server is not None:
         ended["server"] = Coalesce("server", Value(done.server))
     if done.target is not None:
@@ -286,22 +286,22 @@ def _close_alike(completions: Sequence[Completion], at: datetime) -> int:
 
 
 def _close_late(outcomes: list[tuple[list[Completion], datetime]]) -> bool:
-    """Close records whose outcomes the database could not take when they were known; False if it still cannot.
+    """Store outcomes that came while the database was away; False if it still is.
 
-    A settler would have to find them in the directory, where a later change may have covered them by then. Records that
-    somebody else has closed meanwhile are left alone.
+    A settler would have to find them in the directory, where a later change may have overwritten the evidence. Records
+    that somebody else has closed meanwhile stay as they are.
     """
     try:
         for completions, at in outcomes:
             _close(completions, at)
     except (OperationalError, InterfaceError):
         return False
-    except DatabaseError:  # the database is there and does not take them: trying again would not help
+    except DatabaseError:  # the database answers and refuses them: trying again would not help
         _logger.exception("outcomes are left to the settler")
     else:
         _logger.info("outcomes written late", records=sum(len(completions) for completions, _ in outcomes))
     finally:
-        connection.close()  # seldom needed, so not kept
+        connection.close()  # this thread seldom needs one
     return True
 
 
@@ -318,13 +318,12 @@ def settle_pending(
     *,
     limit: int = 500,
 ) -> int:
-    """Close open records whose writer is gone; how many were closed.
+    """Close open records whose writer is gone; return how many were closed.
 
-    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now). False is
-    believed when it says so again, `SECONDS_OF_ABSENCE` later. `identify` tells the object that an applied creation has
-    made. Neither must raise for a directory that does not answer. Any number of processes may settle at once: each
-    record is leased to one of them by a compare-and-swap. A record is due when its writer's deadline is over, so a live
-    request is never settled.
+    `resolve` reads the directory and returns whether the write was applied, or None while that cannot be known. A False
+    must be confirmed `SECONDS_OF_ABSENCE` later. `identify` returns the object that a creation has made. Neither may
+    raise if the directory does not answer. Any number of processes may settle at once: each leases a record by
+    compare-and-swap. A record is due when its writer's deadline is over, so nobody settles a live request.
     """
     due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=shared_clock.now())
     settled, absent = 0, []
@@ -342,7 +341,7 @@ def settle_pending(
 
 
 def _settle(record: OperationRecord, applied: bool | None, identify: Callable[[OperationRecord], UUID | None]) -> bool:
-    """Note what came of a record; whether it is closed now."""
+    """Store what is known of a record's outcome; return whether the record is closed now."""
     if applied is None:
         if record.outcome == Outcome.PENDING:
             _logger.warning("the outcome of a change is unknown", record=str(record.id), operation=record.operation)
@@ -358,6 +357,6 @@ def _settle(record: OperationRecord, applied: bool | None, identify: Callable[[O
 
 
 def _lease(record_id: UUID, *, seen: datetime) -> bool:
-    """Take a due record for this settler: `settle_at` is still what was seen, or another one was faster."""
+    """Take a due record for this settler; False if another one was faster."""
     due = OperationRecord.objects.filter(id=record_id, outcome__in=OPEN_OUTCOMES)
-    return row_lease.take(due, "settle_at", seen=seen, lasts=SETTLER_LEASE, counting="settle_attempts")
+    return row_lease.try_take(due, "settle_at", seen=seen, lasts=SETTLER_LEASE, counting="settle_attempts")

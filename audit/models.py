@@ -1,18 +1,27 @@
-"""The record of one operation. `audit.log` alone writes it; the database refuses to change or delete it.
+"""The tables of the operations log and of webhooks.
 
-The models of webhooks are in `audit.webhooks.models`.
+Only `audit.log` and `audit.read_buffer` write records, and the database refuses to change or delete them.
+`audit.webhooks.events` queues deliveries, and `audit.webhooks.delivery` sends them.
 """
 
+import re
+import secrets
+from base64 import b64encode
 from datetime import timedelta
-from uuid import UUID
+from typing import Final
+from uuid import UUID, uuid4
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import URLValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import Func, Q
+from django.db.models.functions import Substr
 from django.utils import timezone
 
 from audit.identifiers import new_identifier
 from core.database import shared_clock
+from core.secrets.encryption import EncryptedTextField
 
 
 class Outcome(models.TextChoices):
@@ -28,7 +37,7 @@ class Outcome(models.TextChoices):
 OPEN_OUTCOMES = (Outcome.PENDING, Outcome.UNKNOWN)
 
 REASON_LENGTH = 600
-"""A caller's reason has 500 characters at most; a revert's begins with the record that it reverts."""
+"""A caller's reason has up to 500 characters; that of a revert starts with the record that it reverts."""
 
 
 class Reversible(models.TextChoices):
@@ -40,7 +49,7 @@ class Reversible(models.TextChoices):
 
 
 class SealedAs(models.TextChoices):
-    """How far a record is sealed. A record that is not the gateway's is refused a seal."""
+    """How far a record is sealed. A record that the gateway did not write is refused a seal."""
 
     OPEN = "open"
     FINAL = "final"
@@ -52,7 +61,7 @@ def new_record_id() -> UUID:
 
 
 def seconds_of_a_write() -> float:
-    """The longest time one LDAP write takes, connecting included: then it was answered or given up."""
+    """The longest that one LDAP write can take, connecting included: by then it is answered or given up."""
     limits = settings.CONFIGURATION.Directory
     return float(limits.ConnectSeconds + limits.OperationSeconds)
 
@@ -60,14 +69,15 @@ def seconds_of_a_write() -> float:
 class OperationRecord(models.Model):
     """One operation: who did what to which object, when, and how it ended (docs/api.md#operations-log).
 
-    No foreign keys: a record outlives the persons, keys, directories and change requests it names.
-    `raised_access` says in sentences what a change of the gateway's own tables lets somebody do that they could not do
-    before; None where it does not.
-    `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
-    take the record up (next): a deadline for the writer, then a lease of the settler. Neither leaves the gateway.
-    `call_id` is the gateway's own identifier of the request that made a change (`Call.call_id`): the records of one
-    batch share it. Reads have none, nor have records of earlier releases.
-    `mac`, `seal` and `sealed_as` show tampering (see `audit.chain`); `seal` is the number of the last seal it is in.
+    It has no foreign keys: a record outlives the people, keys, directories and change requests it names.
+
+    - `raised_access` lists, in sentences, what a change of the gateway's own tables newly lets somebody do; else None.
+    - `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
+      take the record: first the writer's deadline, then the settler's lease. Neither leaves the gateway.
+    - `call_id` identifies the request that made a change (`Call.call_id`); the records of a batch share it. Reads and
+      records of earlier releases have none.
+    - `mac` reveals tampering (see `audit.chain`). Nothing reads `seal` and `sealed_as` but the release before this one,
+      for which they are written until it is given up (`audit.chain.marks`).
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
@@ -102,7 +112,7 @@ class OperationRecord(models.Model):
     settle_at = models.DateTimeField(null=True)
     settle_attempts = models.PositiveIntegerField(default=0)
     mac = models.CharField(max_length=64, default="")
-    seal = models.BigIntegerField(null=True, db_index=True)
+    seal = models.BigIntegerField(null=True)
     sealed_as = models.CharField(max_length=8, choices=SealedAs, null=True)
 
     class Meta:
@@ -128,15 +138,14 @@ class OperationRecord(models.Model):
                 condition=Q(change_request_id__isnull=False),
             ),
             models.Index(fields=["id"], name="audit_by_raised_access", condition=Q(raised_access__isnull=False)),
+            # Found by `audit.log_queries.find_reverts`, which asks in the words of this index.
+            models.Index(Substr("reason", 1, 44), name="audit_by_reverted", condition=Q(reason__startswith="Reverts ")),
             models.Index(fields=["settle_at"], name="audit_to_settle", condition=Q(outcome__in=OPEN_OUTCOMES)),
-            models.Index(
-                fields=["id"], name="audit_to_seal", condition=Q(sealed_as__isnull=True) | Q(sealed_as=SealedAs.OPEN)
-            ),
         ]
         constraints = [
-            # An approved change is carried out once, whatever workers do: a second intent for it cannot be recorded
-            # unless the first came to nothing, and without a record nothing is written. (A run records account by
-            # account and claims those itself.)
+            # An approved change is applied once, whatever workers do: a second intent for it cannot be recorded unless
+            # the first one failed, and without a record nothing is written. (A run records each account and claims the
+            # accounts itself.)
             models.UniqueConstraint(
                 fields=["change_request_id"],
                 condition=Q(surface="worker", run_id__isnull=True, outcome__in=["succeeded", "pending", "unknown"]),
@@ -148,16 +157,54 @@ class OperationRecord(models.Model):
         return f"{self.operation} by {self.owner} at {self.at:%Y-%m-%d %H:%M:%S}"
 
     def may_be_written(self) -> bool:
-        """Whether a write sent now is over before a settler looks. A writer that was held up must not send any more."""
+        """Whether a write sent now will end before a settler looks. A writer that was delayed must not send it."""
         return (
             self.settle_at is not None and shared_clock.now() + timedelta(seconds=seconds_of_a_write()) < self.settle_at
         )
 
 
-class LogSeal(models.Model):
-    """One link of the chain: the records sealed together, bound to the seal before by its code (see `audit.chain`).
+BEGINNING_OF_REVERTS: Final = "Reverts "
+"""The prefix of a revert's reason, before the record of the change that it takes back.
 
-    `records` counts the entries of all seals up to this one. `key` names the key that made it, "" in old seals.
+Callers may not use it, or the log would take a change for reverted that was not, and no longer offer to revert it.
+"""
+_REVERTS: Final = re.compile(rf"{BEGINNING_OF_REVERTS}([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")
+
+
+def reason_of_revert(record_id: UUID, reason: str | None) -> str:
+    """The reason of a change that reverts a recorded one, followed by the caller's own reason."""
+    prefix = f"{BEGINNING_OF_REVERTS}{record_id}"
+    if reason is None or reason.startswith(prefix):  # a revert that was held already has it
+        return reason or prefix
+    return f"{prefix}: {reason}"
+
+
+def reverted_by(reason: str | None) -> UUID | None:
+    """The record that a change with this reason reverted; None if it is not a revert."""
+    match = _REVERTS.match(reason or "")
+    return UUID(match[1]) if match else None
+
+
+class UnsealedRecord(models.Model):
+    """A record that is to be sealed, and as what. The database adds it with the record and when that is completed.
+
+    So the log itself is not written again when it is sealed. A record that was refused a seal stays here.
+    """
+
+    record_id = models.UUIDField(primary_key=True)
+    sealed_as = models.CharField(max_length=8, choices=SealedAs)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.record_id}, to be sealed as {self.sealed_as}"
+
+
+class LogSeal(models.Model):
+    """One link of the chain: records sealed together, bound to the previous seal by its MAC (see `audit.chain`).
+
+    `records` counts the entries of all seals up to this one. `key` identifies the key that made it, "" in old seals.
     """
 
     number = models.BigIntegerField(primary_key=True)
@@ -169,15 +216,23 @@ class LogSeal(models.Model):
 
     class Meta:
         default_permissions = ()
+        indexes = [
+            # The last and the first identifier among the entries, which are in order: finds the seals of a record.
+            models.Index(
+                Func("entries", template="substr(%(expressions)s, length(%(expressions)s) - 47, 16)"),
+                Func("entries", template="substr(%(expressions)s, 2, 16)"),
+                name="audit_seal_of_record",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"seal {self.number} of {self.sealed_at:%Y-%m-%d %H:%M:%S}"
 
 
 class LogVerification(models.Model):
-    """That the log was verified, up to `seals`, and the first thing that was wrong (see `audit.chain.verification`).
+    """The result of verifying the log up to `seals`: the first `finding`, if any (see `audit.chain.verification`).
 
-    Under a code too: who can write here cannot claim a verification that was not made.
+    It has a MAC, too: whoever can write to the table cannot claim a verification that never happened.
     """
 
     at = models.DateTimeField(default=timezone.now)
@@ -193,4 +248,97 @@ class LogVerification(models.Model):
         return f"verification of {self.at:%Y-%m-%d %H:%M:%S}"
 
 
-from audit.webhooks.models import WebhookDelivery, WebhookEndpoint  # noqa: E402, F401 - Django finds models here
+class EventGroup(models.TextChoices):
+    """The groups of events that an endpoint can subscribe to."""
+
+    CHANGES = "changes", "Changes: every record of a change, done, refused, queued or failed"
+    READS = "reads", "Reads: every record of a read"
+    CHANGE_REQUESTS = "change-requests", "Change requests: every step from queued to applied"
+
+
+class EndpointFormat(models.TextChoices):
+    """How an event is written for an endpoint."""
+
+    STANDARD = "standard", "Standard Webhooks: the whole event, signed, for programs"
+    SLACK = "slack", "Slack: a message for people, of change requests"
+    TEAMS = "teams", "Microsoft Teams: a card for people, of change requests"
+
+
+def new_secret() -> str:
+    """A signing secret in the form of Standard Webhooks: 32 random bytes."""
+    return "whsec_" + b64encode(secrets.token_bytes(32)).decode("ascii")
+
+
+def validate_groups(value: list[str]) -> None:
+    if not isinstance(value, list) or not value or not set(value) <= set(EventGroup.values):
+        raise ValidationError("choose at least one kind of event")
+
+
+class WebhookEndpoint(models.Model):
+    """An address that events are posted to, signed with a secret of its own."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    name = models.CharField(max_length=128, unique=True)
+    url = models.CharField(
+        "URL",
+        max_length=1000,
+        validators=[URLValidator(schemes=["https", "http"])],
+        help_text="HTTPS, unless Webhooks:AllowPlainHttp says otherwise. Private addresses are refused unless "
+        "Webhooks:AllowedNetworks has them.",
+    )
+    secret = EncryptedTextField(default=new_secret, editable=False)
+    events = models.JSONField(default=list, validators=[validate_groups])
+    format = models.CharField(
+        max_length=16,
+        choices=EndpointFormat,
+        default=EndpointFormat.STANDARD,
+        db_default=EndpointFormat.STANDARD,
+        help_text="A message for people tells of change requests only, without any values.",
+    )
+    enabled = models.BooleanField(default=True, help_text="Nothing is kept for an endpoint that is not enabled.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if self.format != EndpointFormat.STANDARD and self.events != [EventGroup.CHANGE_REQUESTS]:
+            raise ValidationError({"events": "a message for people tells of change requests only"})
+
+
+class DeliveryState(models.TextChoices):
+    """Waiting until delivered, or given up (`dead`) and left for a person."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+
+
+class WebhookDelivery(models.Model):
+    """One event for one endpoint. `next_at` is the time of the next attempt and, during one, the end of its lease."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    endpoint = models.ForeignKey(WebhookEndpoint, on_delete=models.CASCADE, related_name="deliveries")
+    event = models.CharField(max_length=64)
+    body = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    state = models.CharField(max_length=16, choices=DeliveryState, default=DeliveryState.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name_plural = "webhook deliveries"
+        default_permissions = ("view", "change")
+        indexes = [
+            models.Index(fields=["next_at"], name="audit_webhook_due", condition=models.Q(state="waiting")),
+            models.Index(fields=["state", "created_at"], name="audit_webhook_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} for {self.endpoint}"

@@ -1,4 +1,4 @@
-"""Records of reads on their way to the database: half a second in memory, then written by one thread."""
+"""Buffers records of reads for half a second; one thread then writes them to the database."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
@@ -14,19 +14,19 @@ from core.background_writer import BackgroundWriter
 _logger = structlog.stdlib.get_logger(__name__)
 
 Facts = Mapping[str, Any]
-"""A record as its field names and values, without its code: thousands of reads a second are no model instances."""
+"""The values of a record by field, without its MAC. Model instances are too slow for thousands of reads a second."""
 
 
 def _write(records: list[Facts]) -> bool:
     """Insert records of reads; False if the database is away."""
-    if not connection.in_atomic_block:  # the thread's connection lives long, so its age and health are checked here
+    if not connection.in_atomic_block:  # Django checks age and health per request, and this thread serves none
         connection.close_if_unusable_or_obsolete()
-    coded = [{**record, "mac": mac_of(record)} for record in records]
+    authenticated = [{**record, "mac": mac_of(record)} for record in records]
     try:
         try:
-            _insert(coded)
-        except (DataError, IntegrityError):  # one record the database does not take must not hold up the others
-            for record in coded:
+            _insert(authenticated)
+        except (DataError, IntegrityError):  # one record that the database refuses must not hold up the others
+            for record in authenticated:
                 try:
                     _insert([record])
                 except (DataError, IntegrityError):
@@ -44,7 +44,7 @@ def _write(records: list[Facts]) -> bool:
 
 
 def _insert(records: Iterable[Facts]) -> None:
-    """Insert records, without instances of the model: these take a tenth of a read (docs/performance.md)."""
+    """Insert records without model instances, which would take a tenth of a read's time (docs/performance.md)."""
     sql, columns = _statement()
     rows = [
         [default if name not in record else adapt(record[name]) for name, default, adapt in columns]
@@ -56,26 +56,27 @@ def _insert(records: Iterable[Facts]) -> None:
 
 @cache
 def _statement() -> tuple[str, list[tuple[str, Any, Callable[[Any], Any]]]]:
-    """The INSERT, and of each column its name, its default as the database takes it, and how it takes values."""
+    """The INSERT, and for each column its name, its default as the database takes it, and a function for values."""
     fields = OperationRecord._meta.concrete_fields
     quote = connection.ops.quote_name
     names = ", ".join(quote(field.column or field.attname) for field in fields)
-    places = ", ".join(["%s"] * len(fields))
-    sql = f"INSERT INTO {quote(OperationRecord._meta.db_table)} ({names}) VALUES ({places})"  # noqa: S608 - our own names
+    placeholders = ", ".join(["%s"] * len(fields))
+    table = quote(OperationRecord._meta.db_table)
+    sql = f"INSERT INTO {table} ({names}) VALUES ({placeholders})"  # noqa: S608 - our own names
     columns: list[tuple[str, Any, Callable[[Any], Any]]] = []
     for field in fields:
         adapt = partial(field.get_db_prep_save, connection=connection)
         default = None if field.primary_key else adapt(field.get_default())
-        columns.append((field.attname, default, _as_it_is if isinstance(field, _AS_THEY_ARE) else adapt))
+        columns.append((field.attname, default, _unchanged if isinstance(field, _NEED_NO_ADAPTING) else adapt))
     return sql, columns
 
 
-_AS_THEY_ARE: Final = (models.CharField, models.TextField, models.IntegerField)
+_NEED_NO_ADAPTING: Final = (models.CharField, models.TextField, models.IntegerField)
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 reads: Final = BackgroundWriter("reads-to-log", _write, delay=0.5)
-"""Those of this process. Beyond its capacity reads are counted, and the count is logged when the database is back."""
+"""This process's buffer. What does not fit is only counted, and the count logged once the database is back."""

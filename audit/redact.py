@@ -1,14 +1,14 @@
-"""The last line of defence for secrets: values of credential attributes never enter the log, whoever gives them."""
+"""The last line of defence for secrets: values of credential attributes never enter the log, whoever passes them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from typing_extensions import NotRequired, TypedDict
 
-from active_directory import is_credential as holds_secret
+from active_directory import is_credential as is_credential_attribute
 from core.shapes import Id
 
-SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
+SECRET = "<secret>"  # noqa: S105 - the placeholder for one
 
 
 class ReferenceJson(TypedDict):
@@ -36,21 +36,21 @@ class HeldChangeJson(ChangeJson):
 
 
 _MEMBERS = frozenset({"password", "newpassword", "currentpassword"})
-"""What bodies call a password; the attributes that are secrets the directory's own names tell."""
+"""Members of bodies that hold passwords; `active_directory` knows the attributes that do."""
 
 
 def is_credential(attribute: str) -> bool:
-    """Whether values under this name are secrets; options (`userPassword;x-old`) and case do not matter."""
-    return attribute.lower() in _MEMBERS or holds_secret(attribute)
+    """Whether values of an attribute or member are secrets, regardless of case and options (`userPassword;x-old`)."""
+    return attribute.lower() in _MEMBERS or is_credential_attribute(attribute)
 
 
 def _storable(value: Any) -> str:
-    """PostgreSQL stores no NUL in text or jsonb; a record must not fail on a value the directory does hold."""
+    """Replace NUL, which PostgreSQL cannot store in text or jsonb: a value of the directory must not fail a record."""
     return str(value).replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
 def redacted(changes: Iterable[Mapping[str, Any]]) -> list[ChangeJson]:
-    """The changes as they may be stored: `<secret>` in the place of each credential value."""
+    """The changes as they may be stored, with `<secret>` in place of each secret value."""
     return [
         {
             "attribute": _storable(change["attribute"]),
@@ -62,5 +62,5 @@ def redacted(changes: Iterable[Mapping[str, Any]]) -> list[ChangeJson]:
 
 
 def _values(attribute: str, values: Iterable[Any]) -> list[str]:
-    secret = is_credential(attribute)
-    return [SECRET if secret else _storable(value) for value in values]
+    is_secret = is_credential(attribute)
+    return [SECRET if is_secret else _storable(value) for value in values]

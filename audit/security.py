@@ -1,5 +1,6 @@
-"""The security log (logger `security`): who signed in and out, what was changed about how they sign in, and refused
-credentials with their true reason, which the caller is never told.
+"""The security log (logger `security`): sign-ins, sign-outs, changes of how people sign in, and refused credentials.
+
+It records why a credential was refused; the caller is never told.
 """
 
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from typing import Any
 import structlog
 
 
-class Refused(StrEnum):
-    """What somebody came with who was refused."""
+class RefusalKind(StrEnum):
+    """What was refused: a key, token or session, or a person's sign-in."""
 
     CREDENTIAL = "credential"
     SIGN_IN = "sign-in"
@@ -19,24 +20,24 @@ class Refused(StrEnum):
 _logger = structlog.stdlib.get_logger("security")
 
 
-_listeners: list[Callable[[Refused], None]] = []
+_listeners: list[Callable[[RefusalKind], None]] = []
 
 
-def tell_of_refusals(listener: Callable[[Refused], None]) -> None:
-    """Let somebody else in this process know of each refusal, but not of whose it is."""
+def add_refusal_listener(listener: Callable[[RefusalKind], None]) -> None:
+    """Call `listener` at each refusal in this process, such as to count them."""
     _listeners.append(listener)
 
 
-def refused(
+def log_refusal(
     reason: str,
     *,
     client_address: str | None,
     request_id: str,
     lookup_id: str | None = None,
-    kind: Refused = Refused.CREDENTIAL,
+    kind: RefusalKind = RefusalKind.CREDENTIAL,
     **facts: Any,
 ) -> None:
-    """Log a refused credential. `lookup_id` is the public part of a key or token; never pass the whole of one."""
+    """Log a refused credential. `lookup_id` is the public part of a key or token; never pass a whole one."""
     for listener in _listeners:
         listener(kind)
     _logger.warning(
@@ -49,6 +50,6 @@ def refused(
     )
 
 
-def noted(event: str, **facts: Any) -> None:
-    """Log what was done about signing in, such as `signed in`. No fact may be a secret."""
+def log_event(event: str, **facts: Any) -> None:
+    """Log an event such as `signed in`. No fact may be a secret."""
     _logger.info(event, **facts)

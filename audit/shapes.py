@@ -1,14 +1,14 @@
-"""How a record of the operations log is answered (docs/api.md#log-records)."""
+"""The API's shapes of log records (docs/api.md#log-records), statistics, and the state of the chain."""
 
 from typing import Annotated, Any, cast
 
 from typing_extensions import NotRequired, TypedDict
 
-from audit.models import OperationRecord, Outcome, Reversible
+from audit.chain.checkpoint import Head
+from audit.models import LogVerification, OperationRecord, Outcome, Reversible, reverted_by
 from audit.redact import ChangeJson
-from audit.reverts import reverted_by
 from core.call import Surface
-from core.shapes import Id, Moment, documented_as, render_timestamp
+from core.shapes import Id, Moment, as_record, documented_as
 
 
 class RecordTargetJson(TypedDict):
@@ -92,43 +92,32 @@ class OwnChangeJson(TypedDict):
     reversible: Annotated[str, documented_as(Reversible)]
 
 
+class OwnRecordJson(OwnChangeJson):
+    """A change that this credential has asked for, with its values. `revertedBy` is the change that took it back."""
+
+    changes: list[ChangeJson]
+    reason: str | None
+    changeRequestId: Id | None
+    revertedBy: NotRequired[Id]
+
+
 def own_change_as_json(record: OperationRecord) -> OwnChangeJson:
     known: dict[str, Any] = {**record_as_json(record)}
     return cast(OwnChangeJson, {name: known[name] for name in OwnChangeJson.__annotations__})
 
 
 def record_as_json(record: OperationRecord) -> RecordJson:
-    answer: RecordJson = {
-        "id": str(record.id),
-        "at": render_timestamp(record.at) or "",
-        "completedAt": render_timestamp(record.completed_at),
-        "surface": record.surface,
-        "operation": record.operation,
-        "owner": record.owner,
-        "keyName": record.key_name,
-        "credentialId": record.credential_id,
-        "clientAddress": record.client_address,
-        "requestId": record.request_id,
-        "directory": record.directory,
+    given: dict[str, Any] = {
         "target": _target_as_json(record),
-        "changes": record.changes,
-        "outcome": record.outcome,
-        "code": record.code,
-        "changeRequestId": str(record.change_request_id) if record.change_request_id else None,
-        "approvedBy": record.approved_by,
-        "runId": str(record.run_id) if record.run_id else None,
-        "batchIndex": record.batch_index,
-        "reason": record.reason,
-        "server": record.server,
         "reversible": record.reversible if record.outcome == Outcome.SUCCEEDED else Reversible.NONE.value,
     }
     if record.call_id is not None:
-        answer["callId"] = str(record.call_id)
+        given["callId"] = str(record.call_id)
     if record.raised_access:
-        answer["raisesAccess"] = record.raised_access
+        given["raisesAccess"] = record.raised_access
     if (reverted := reverted_by(record.reason)) is not None:
-        answer["reverts"] = str(reverted)
-    return answer
+        given["reverts"] = str(reverted)
+    return as_record(RecordJson, record, **given)
 
 
 def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:
@@ -139,3 +128,66 @@ def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:
         "kind": record.target_kind,
         "distinguishedName": record.target_dn,
     }
+
+
+class DayJson(TypedDict):
+    """The operations begun on a day (UTC), by outcome."""
+
+    day: str
+    succeeded: int
+    failed: int
+    queued: int
+    pending: int
+    unknown: int
+
+
+class UsageJson(TypedDict):
+    """`operations` are all, `failed` those of them that did, `forbidden` those of these that were not permitted."""
+
+    keyName: str | None
+    operations: int
+    failed: int
+    forbidden: int
+
+
+class LogStatisticsJson(TypedDict):
+    since: Moment
+    days: list[DayJson]
+    keys: list[UsageJson]
+    otherKeys: UsageJson
+    persons: UsageJson
+
+
+class VerificationJson(TypedDict):
+    """`finding` is the first thing that was wrong, null when nothing was; then all `seals` and `records` were read."""
+
+    at: Moment
+    seals: int
+    records: int
+    finding: str | None
+
+
+class ChainJson(TypedDict):
+    """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them.
+
+    `missing` says which sealed records are gone, according to the checkpoint outside the database. `verifying` says
+    whether a worker verifies the log now.
+    """
+
+    head: Head | None
+    unsealed: int
+    oldestUnsealedAt: Moment | None
+    refused: int
+    missing: str | None
+    lastVerification: VerificationJson | None
+    verifying: bool
+
+
+class VerificationBegunJson(TypedDict):
+    """`began` is false where a verification is under way already."""
+
+    began: bool
+
+
+def verification_as_json(verification: LogVerification | None) -> VerificationJson | None:
+    return None if verification is None else as_record(VerificationJson, verification)

@@ -1,1 +1,1 @@
-"""Benchmarks of the gateway against raw python-ldap, in turn, in one run: only ratios count on a shared machine."""
+"""Benchmarks of the gateway against raw python-ldap, in turns: on a shared machine only ratios count."""

@@ -4,8 +4,9 @@ import argparse
 import statistics
 from contextlib import ExitStack
 
-from bench.bystanders import DRY_RUNNERS, MEMBERS, late, measure_fairness, measure_flood
+from bench.bystanders import DRY_RUNNERS, MEMBERS, measure_fairness, measure_flood, percentile_99
 from bench.changes import measure_batch, measure_membership, measure_resets, measure_run
+from bench.growth.measures import print_growth
 from bench.history import PARTS, PICTURE, draw, keep
 from bench.hosts import measure_hosts
 from bench.reads import (
@@ -25,9 +26,11 @@ from bench.usage import memory_of
 from lab.releases import Release, checked_out, commit_of
 
 MEMORY_TARGET = 150
-"""Megabytes of one web worker after everything."""
+"""Megabytes of a web process at the end."""
+
 FLOOD_TARGET = 1.0
-"""Seconds in which every read is answered beside a flood."""
+"""Seconds within which every read must be answered during a flood."""
+
 PEOPLE = 200
 
 
@@ -37,12 +40,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--database", choices=DATABASES, default=DATABASES[0], help="for all but reads, which use both")
     parser.add_argument("--only", default="", metavar="WORDS", help="measures whose names hold one of these, by commas")
     parser.add_argument("--stream", type=int, default=0, metavar="USERS", help="stream so many, 20000 for the target")
+    parser.add_argument(
+        "--sizes",
+        default="5000:100000,20000:1000000,37000:5000000",
+        metavar="PEOPLE:RECORDS,…",
+        help="for growth, which is measured only if named alone: an hour, at these sizes of directory and log",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny numbers, to see that everything runs; keeps nothing")
     return parser.parse_args()
 
 
 def measures(bare_url: str, *, stream: int, quick: bool) -> list[tuple[Measure, bool]]:
-    """All measures, and whether each is made on both databases."""
+    """All measures, each with whether it runs on both databases."""
     reads, fewer, small, large = (32, 32, 5, 20) if quick else (1600, 400, 100, 1000)
     given = [
         *((measure_reads(people, connections, reads), True) for connections in (1, 8)),
@@ -85,7 +94,7 @@ def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     memberships = 5 if quick else 140
     found = measure_fairness(domain, gateway, reads=20 if quick else 400, memberships=memberships)
     print_head("One key's read", "median", "99th percentile")
-    figures = (statistics.median, late)
+    figures = (statistics.median, percentile_99)
     print_row("alone", *(milliseconds(figure(found.alone)) for figure in figures))
     times_as_long = (f"{figure(found.beside) / figure(found.alone):.1f} ×" for figure in figures)
     behind = (milliseconds(figure(found.beside)) for figure in figures)
@@ -97,7 +106,7 @@ def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
 
 
 def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    """Needs PostgreSQL: on SQLite there is one host."""
+    """Print the table of several hosts, which need PostgreSQL."""
     parts = ("web", "worker", "domain controller", "redis", "database", "clients")
     print_head("Web hosts", "way", "in a second", *parts)
     reads, changes = (64, 32) if quick else (1600, 240)
@@ -113,6 +122,11 @@ def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.only == "growth":
+        sizes = "200:2000,400:4000" if arguments.quick else arguments.sizes
+        pairs = (each.partition(":") for each in sizes.split(","))
+        print_growth([(int(people), int(records)) for people, _, records in pairs], arguments.database)
+        return
 
     def is_wanted(name: str) -> bool:
         return not arguments.only or any(word in name for word in arguments.only.split(","))

@@ -1,6 +1,6 @@
-"""The least that a read through a web server can cost: the same LDAP search and nothing else, no key, limit or record.
+"""The minimal cost of a read through a web server: the same LDAP search without key, limit or record.
 
-Served as the gateway is. What it reaches on a machine, no gateway written in Python can exceed there.
+It is served as the gateway is. No gateway written in Python can be faster on the same machine.
 """
 
 import json
@@ -18,7 +18,7 @@ _own = threading.local()
 
 
 def _connection() -> ldap.ldapobject.SimpleLDAPObject:
-    """The connection of this thread."""
+    """This thread's connection."""
     if not hasattr(_own, "connection"):
         connection = ldap.initialize(os.environ["BENCH_LDAP_URL"])
         connection.set_option(ldap.OPT_X_TLS_CACERTFILE, os.environ["BENCH_CA_FILE"])

@@ -1,4 +1,4 @@
-"""Single reads of one key beside what another key sends without a pause, and how both were answered."""
+"""Measures single reads of one key while another key sends requests without a pause."""
 
 import json
 import statistics
@@ -22,48 +22,48 @@ from core.configuration import Configuration
 
 FLOODERS = 8
 READERS = 4
-"""Connections, so that those of every web process to the directory are read over."""
+"""Enough connections to use every web process' connections to the directory."""
 DRY_RUNNERS = 3 * Configuration().Web.Threads
 MEMBERS = 60
 _GROUPS = 10
 _REFUSED_PAUSE = 0.05
-"""Seconds that a refused sender waits: much less than `Retry-After` asks for."""
+"""How long a refused sender waits, much less than `Retry-After` says."""
 _PATIENCE = 600.0
-"""Seconds: what floods waits for itself."""
+"""Long, since floods delay themselves."""
 _IN_CHAIN = "1.2.840.113556.1.4.1941"
 Request = tuple[str, str, bytes]
 """Method, path and body."""
 
 
-class Beside(NamedTuple):
-    """Seconds of each read alone and beside the other key's requests, and how often these got which status."""
+class BystanderResult(NamedTuple):
+    """Seconds of each read alone and beside the other key's requests, and the statuses that these got."""
 
     alone: list[float]
     beside: list[float]
     answers: dict[int, int]
 
 
-def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int) -> Beside:
-    """Beside a flood of the costliest searches that a filter may ask for, in a domain with so many more accounts."""
+def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int) -> BystanderResult:
+    """Measure reads beside a flood of the costliest searches that filters allow, with more accounts in the domain."""
     domain.add_users(domain.add_unit("Flood"), accounts)
     searches = [("GET", f"/api/ad/users?pageSize=1000&filter={quote(each)}", b"") for each in costliest_filters(domain)]
     return _measure(domain, gateway, searches, senders=FLOODERS, readers=READERS, reads=reads)
 
 
-def measure_fairness(domain: Domain, gateway: Gateway, *, reads: int, memberships: int) -> Beside:
-    """Behind the dearest dry runs: large batches of memberships, on more connections than there are threads."""
+def measure_fairness(domain: Domain, gateway: Gateway, *, reads: int, memberships: int) -> BystanderResult:
+    """Measure reads behind the costliest dry runs: large membership batches on more connections than threads."""
     dry_run = ("POST", "/api/ad/groups/batch/update?dryRun=true", _memberships(domain, memberships))
     return _measure(domain, gateway, [dry_run], senders=DRY_RUNNERS, readers=1, reads=reads)
 
 
 def costliest_filters(domain: Domain) -> list[str]:
-    """Filters as costly as `directory/queries/searches/filter_cost.py` lets pass, which find nothing.
+    """Filters as costly as `directory/queries/searches/filters.py` lets pass, which find nothing.
 
-    They have the most of each that a filter may have (`Searches` in the configuration): 3 chains, 100 comparisons.
+    They use the limits for filters (`Searches` in the configuration): 3 chains and 100 comparisons.
     """
     groups = ("Domain Admins", "Domain Controllers", "Schema Admins")
     chains = "".join(f"(memberOf:{_IN_CHAIN}:=CN={name},CN=Users,{domain.base_dn})" for name in groups)
-    # Of objects that exist: others are told from the first comparison.
+    # For objects that exist: for others the first comparison decides.
     people = domain.bind().search_s(f"OU=Staff,{domain.base_dn}", ldap.SCOPE_SUBTREE, "(manager=*)", ["1.1"])
     names = "".join(f"(secretary={escape_filter_chars(dn)})" for dn, _ in people[:16])
     parts = "".join(f"(name=*nothing{number}*)" for number in range(50))
@@ -71,7 +71,7 @@ def costliest_filters(domain: Domain) -> list[str]:
 
 
 def _memberships(domain: Domain, count: int) -> bytes:
-    """The body of a batch that puts the same members into groups, by their names."""
+    """The body of a batch that adds the same members, by name, to several groups."""
     connection, unit = domain.bind(), domain.add_unit("Fairness")
     domain.add_users(unit, MEMBERS)
     members = [dn for dn, _ in connection.search_s(unit, ldap.SCOPE_ONELEVEL, attrlist=["1.1"])]
@@ -82,7 +82,7 @@ def _memberships(domain: Domain, count: int) -> bytes:
 
 def _measure(
     domain: Domain, gateway: Gateway, requests: Sequence[Request], *, senders: int, readers: int, reads: int
-) -> Beside:
+) -> BystanderResult:
     paths = cycle([path_of(item) for item in domain.find_people(min(50, reads))])
     clients = [Client(gateway) for _ in range(readers)]
 
@@ -98,15 +98,15 @@ def _measure(
         in_threads([partial(read, client) for client in clients])
         return times
 
-    read_all()  # opens the connections to the directory
+    read_all()  # warm-up: opens the connections to the directory
     alone = read_all()
-    with _sent_without_end(gateway, requests, senders) as answers:
-        return Beside(alone, read_all(), dict(answers))
+    with _flood(gateway, requests, senders) as answers:
+        return BystanderResult(alone, read_all(), dict(answers))
 
 
 @contextmanager
-def _sent_without_end(gateway: Gateway, requests: Sequence[Request], senders: int) -> Iterator[Counter[int]]:
-    """Send another key's requests without a pause unless the gateway asks for one; how often which status came."""
+def _flood(gateway: Gateway, requests: Sequence[Request], senders: int) -> Iterator[Counter[int]]:
+    """Send another key's requests without a pause unless refused; yield the counts of their statuses."""
     answers: Counter[int] = Counter()
     ended = threading.Event()
 
@@ -125,7 +125,7 @@ def _sent_without_end(gateway: Gateway, requests: Sequence[Request], senders: in
     for thread in threads:
         thread.start()
     try:
-        while not answers:  # the first is answered: the others are on their way
+        while not answers:  # once the first is answered, the others are under way
             time.sleep(0.01)
         yield answers
     finally:
@@ -134,6 +134,6 @@ def _sent_without_end(gateway: Gateway, requests: Sequence[Request], senders: in
             thread.join()
 
 
-def late(times: list[float]) -> float:
-    """The 99th percentile."""
+def percentile_99(times: list[float]) -> float:
+    """The 99th percentile of times."""
     return statistics.quantiles(times, n=100)[-1]

@@ -1,4 +1,4 @@
-"""Changes with their permission, protection, policy and record, against raw modifies of the same."""
+"""Measures changes, with permission, protection, policy and record, against the same raw modifies."""
 
 import uuid
 from functools import partial
@@ -20,15 +20,15 @@ def _replace(connection: Connection, item: uuid.UUID, attribute: str, value: byt
     connection.modify_s(f"<GUID={item}>", [(ldap.MOD_REPLACE, attribute, [value])])
 
 
-def _call(client: Client, path: str, body: dict[str, Any], told: str, expected: int) -> None:
-    """Send a change; ends the benchmark unless the answer tells of so many."""
+def _call(client: Client, path: str, body: dict[str, Any], counter: str, expected: int) -> None:
+    """Send a change; ends the benchmark unless the answer counts as many as expected."""
     answer = client.call("POST", path, body)
-    if answer[told] != expected:
+    if answer[counter] != expected:
         raise SystemExit(f"{path} was answered with {str(answer)[:500]}")
 
 
 def measure_batch(items: int) -> Measure:
-    """A batch of updates with its log against raw modifies one after the other: the same users get another title."""
+    """A batch of updates with its records, against raw modifies one after the other: the same users get a new title."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
         connection = domain.bind()
@@ -53,7 +53,7 @@ def measure_batch(items: int) -> Measure:
 def measure_run(accounts: int) -> Measure:
     """A run that disables the accounts of a unit, with its log, against as many raw modifies.
 
-    Each way has a unit of its own; its accounts are enabled again by raw modifies before each round.
+    Each way has its own unit, whose accounts raw modifies enable again before each round.
     """
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
@@ -79,9 +79,9 @@ def measure_run(accounts: int) -> Measure:
 
 
 def measure_resets(resets: int) -> Measure:
-    """Resets of passwords, one in a round, so that all ways meet the same load of a shared machine.
+    """Password resets, one per round, so that all ways meet the same load of a shared machine.
 
-    Every account has a password already: replacing one takes the domain controller half as long again as the first.
+    Every account already has a password, since replacing one takes the domain controller half as long again.
     """
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
@@ -104,10 +104,10 @@ def measure_resets(resets: int) -> Measure:
 
 
 def measure_membership(members: int) -> Measure:
-    """Members put into a group by one request, with existence, scopes, cycles and record, against one raw modify.
+    """Members added to a group by one request, with all checks and the record, against one raw modify.
 
-    Every round has a group of its own: a membership that was there before is quicker to bring back. The more groups a
-    member is in, the longer one more takes, so the ways take turns at being the first.
+    Every round has its own group, since it is quicker to restore a membership that existed before. Adding takes longer
+    the more groups a member is in, so the ways take turns at being the first.
     """
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:

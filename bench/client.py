@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from bench.servers import Gateway
 
 _IDLE_SECONDS = 5.0
-"""A connection that was idle for longer is opened anew: the server may have ended it."""
+"""A connection that was idle for longer is reopened, since the server may have closed it."""
 
 
 class Answer(NamedTuple):
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     body: bytes
 
     def header(self, name: str) -> str:
-        """A header's value, empty if it is not there."""
+        """A header's value, empty if absent."""
         for line in self.head.decode("latin-1").split("\r\n")[1:]:
             key, _, value = line.partition(":")
             if key.lower() == name.lower():
@@ -44,7 +44,7 @@ class Client:
         self._used = 0.0
 
     def send(self, method: str, path: str, body: bytes = b"", headers: str = "") -> Answer:
-        """One exchange; further header lines each end in CRLF."""
+        """Send a request and return its answer; further header lines each end in CRLF."""
         connection = self._connection()
         content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
         connection.sendall(f"{method} {path} HTTP/1.1\r\n{self._head}{headers}{content}\r\n".encode() + body)
@@ -62,7 +62,7 @@ class Client:
         return Answer(status, head, b"".join(parts))
 
     def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """What a request is answered with as JSON; ends the benchmark if it is refused."""
+        """Send a request and return the JSON of its answer; ends the benchmark if it is refused."""
         answer = self.send(method, path, b"" if body is None else json.dumps(body).encode())
         if answer.status >= 300:
             raise SystemExit(f"{method} {path} was answered with {answer.status}: {answer.body[:500]!r}")
@@ -85,7 +85,7 @@ class Client:
 
 
 def in_threads(workers: Sequence[Callable[[], object]]) -> None:
-    """All of them at once, until the last is done."""
+    """Run all of them at once, until the last is done."""
     if len(workers) == 1:
         workers[0]()
         return
@@ -95,7 +95,7 @@ def in_threads(workers: Sequence[Callable[[], object]]) -> None:
 
 
 def expect(answer: Answer, status: int = 200) -> Answer:
-    """The answer, if it has the status; ends the benchmark if not."""
+    """Return the answer if it has the status; otherwise end the benchmark."""
     if answer.status != status:
         raise SystemExit(f"answered with {answer.status} instead of {status}: {answer.body[:500]!r}")
     return answer

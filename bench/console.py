@@ -1,8 +1,8 @@
 """How soon the console answers over the demonstration's domain with 10,000 people: `python -m bench.console`.
 
-1,000 changes wait for approval. A person signs in and follows the links of the console: every page is fetched in turn,
-one object of each kind, and apart from it whatever the page has htmx fetch after itself. A number behind it is how many
-people the domain gets; adding them takes most of the time.
+1,000 changes wait for approval. A person signs in and follows the links of the console: all pages are fetched in turns,
+for one object of each kind, and separately the parts that htmx fetches later. An argument sets the number of people in
+the domain; adding them takes most of the time.
 """
 
 import re
@@ -24,7 +24,8 @@ from lab.http import Answer, Http
 PEOPLE = 10_000
 ROUNDS = 5
 TARGET = 0.3
-"""Seconds in which a page has to answer."""
+"""Seconds within which a page must answer."""
+
 HOME = "/console/"
 _UPDATED = 1000
 _LEAVERS = 50
@@ -36,7 +37,7 @@ _NO_PAGES = re.compile(r"\.(csv|ndjson)$|^/console/(sign-in|sign-out|choose-dire
 
 @dataclass(slots=True)
 class Part:
-    """What a page has htmx fetch once it is shown, or once something in it is opened."""
+    """A part that htmx fetches once the page is shown, or something in it is opened."""
 
     address: str
     method: str = "GET"
@@ -46,7 +47,7 @@ class Part:
 
 @dataclass(slots=True)
 class Page:
-    """A page, and the seconds of each round."""
+    """A page with the seconds of each round."""
 
     name: str
     address: str
@@ -63,7 +64,7 @@ class Browser:
         self.call("POST", "/rest/session", gateway.administrator)
 
     def fetch(self, address: str, *, method: str = "GET", **headers: str) -> str:
-        """A page or a part of one, where it has gone on to; ends the benchmark if it is none."""
+        """Fetch a page or a part of one, following redirects; ends the benchmark if it fails."""
         for _ in range(5):
             answer = self._send(method, address, None, headers)
             if answer.status != 302:
@@ -74,7 +75,7 @@ class Browser:
         return bytes(answer.body).decode()
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """What the machine surface for people answers."""
+        """Call `/rest` and return its answer."""
         answer = self._send(method, path, body, {})
         if answer.status >= 300:
             raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
@@ -82,15 +83,15 @@ class Browser:
 
     def _send(self, method: str, address: str, body: object, headers: dict[str, str]) -> Answer:
         cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        given = {"Cookie": cookies, "X-CSRFToken": self._cookies.get("csrftoken", ""), **headers}
-        answer = self._http.send(method, address, body, given)
+        sent = {"Cookie": cookies, "X-CSRFToken": self._cookies.get("csrftoken", ""), **headers}
+        answer = self._http.send(method, address, body, sent)
         for name, _, value in (each.partition("=") for each in answer.cookies.split("; ") if each):
             self._cookies[name] = value
         return answer
 
 
 class _Document(HTMLParser):
-    """The links of a page, and the parts that it fetches later."""
+    """Collects the links of a page, and the parts that it fetches later."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -99,22 +100,22 @@ class _Document(HTMLParser):
         self.feed(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag == "a" and "download" not in given:
-            self.links.append(given.get("href", ""))
-        if re.search(r"\b(load|toggle)\b", given.get("hx-trigger", "")):
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and "download" not in attributes:
+            self.links.append(attributes.get("href", ""))
+        if re.search(r"\b(load|toggle)\b", attributes.get("hx-trigger", "")):
             for method in ("GET", "POST"):
-                if address := given.get(f"hx-{method.lower()}"):
-                    self.parts.append(Part(address, method, given.get("id", "")))
+                if address := attributes.get(f"hx-{method.lower()}"):
+                    self.parts.append(Part(address, method, attributes.get("id", "")))
 
 
 def fetch_part(browser: Browser, part: Part) -> str:
     return browser.fetch(part.address, method=part.method, **{"HX-Request": "true", "HX-Target": part.target})
 
 
-def find_pages(browser: Browser, given: Iterable[Page]) -> Iterator[Page]:
-    """The pages given, and all that links lead to from them: of those whose paths differ in ids alone, the first."""
-    waiting = list(given)
+def find_pages(browser: Browser, start_pages: Iterable[Page]) -> Iterator[Page]:
+    """Yield pages and all that their links lead to; of those whose paths differ only in ids, the first."""
+    waiting = list(start_pages)
     known = {page.name for page in waiting}
     while waiting:
         page = waiting.pop(0)
@@ -131,7 +132,7 @@ def find_pages(browser: Browser, given: Iterable[Page]) -> Iterator[Page]:
 
 
 def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
-    """Leave 1000 changes and a run in the log; gives the users that were changed."""
+    """Make 1000 changes and a run for the log; return the changed users."""
     staff = f"OU=Staff,{domain.base_dn}"
     found: list[dict[str, Any]] = client.call("GET", f"/api/ad/users?base={quote(staff)}&pageSize={_UPDATED}")["items"]
     items = [{"id": user["id"], "replace": {"physicalDeliveryOfficeName": "1.01"}} for user in found]
@@ -144,7 +145,7 @@ def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
 
 
 def find_addresses(client: Client, browser: Browser, users: list[dict[str, Any]]) -> list[Page]:
-    """The pages that no link names, once a filter is kept and changes wait for their approval."""
+    """The pages without a link to them, after saving a filter and requesting changes that wait for approval."""
     key = browser.call("GET", "/rest/api-keys")["items"][0]
     browser.call("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
     items = [{"id": user["id"], "replace": {"title": "Head"}} for user in users[:_WAITING]]
@@ -169,6 +170,7 @@ def find_addresses(client: Client, browser: Browser, users: list[dict[str, Any]]
         Page("object: a unit", f"{objects}{users[0]['parentId']}"),
         Page("object: the largest group", f"{objects}{largest['id']}"),
         Page("object: its members", f"{objects}{largest['id']}/members"),
+        Page("object: its nested members", f"{objects}{largest['id']}/members?nested=true"),
         Page("object: all users' primary group", f"{objects}{primary['id']}/members"),
         Page("plan of a run", f"/console/runs/new?unit={users[0]['parentId']}&action=disable&kinds=user"),
     ]
@@ -181,7 +183,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def measure(browser: Browser, pages: Iterable[Page]) -> None:
-    """Fetch all in turn, so that each meets the same load of a shared machine."""
+    """Fetch all pages in turns, so that each meets the same load of a shared machine."""
     for _ in range(ROUNDS):
         for page in pages:
             page.times.append(_seconds(partial(browser.fetch, page.address)))
@@ -190,7 +192,7 @@ def measure(browser: Browser, pages: Iterable[Page]) -> None:
 
 
 def print_pages(pages: Iterable[Page]) -> None:
-    """The table, the slowest first."""
+    """Print the table, slowest first."""
     print_head("Page", "median", "worst", "afterwards: median", "worst", "target")
     for page in sorted(pages, key=lambda page: -statistics.median(page.times)):
         slowest = max((part.times for part in page.parts), key=statistics.median, default=None)
@@ -203,7 +205,7 @@ def main() -> None:
     with running_domain(people=640, durable=False) as domain, running_gateway(domain) as gateway:
         gateway.live.manage("seed_directory", "--users", str(people))
         users = change_accounts(domain, Client(gateway))
-        browser = Browser(gateway)  # the web server ends a connection that was idle for long
+        browser = Browser(gateway)  # the web server closes connections that are idle for long
         pages = list(find_pages(browser, [Page(HOME, HOME), *find_addresses(Client(gateway), browser, users)]))
         measure(browser, pages)
         print_pages(pages)

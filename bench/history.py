@@ -1,4 +1,4 @@
-"""The last figures of every commit, in `bench/history.csv`, and their picture."""
+"""Keeps the last figures of every commit in `bench/history.csv`, and draws them."""
 
 import csv
 import datetime
@@ -24,9 +24,9 @@ _ACROSS = 3
 
 
 def keep(results: Iterable[Result], commits: Mapping[str, str], file: Path = FILE) -> list[Row]:
-    """Put the figures of gateways into the file, in place of earlier ones of the same commit; gives all rows.
+    """Put the figures of gateways into the file, replacing earlier ones of the same commit; return all rows.
 
-    `commits` are the commits by the names of the gateways, the oldest first.
+    `commits` has the commits by the names of the gateways, oldest first.
     """
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     kept = {_key(row): row for row in read(file)}
@@ -59,7 +59,7 @@ def keep(results: Iterable[Result], commits: Mapping[str, str], file: Path = FIL
 
 
 def read(file: Path = FILE) -> list[Row]:
-    """All rows, the oldest first."""
+    """Read all rows, oldest first."""
     if not file.exists():
         return []
     with file.open(newline="") as opened:
@@ -72,7 +72,7 @@ def _key(row: Row) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """One measure on one database: its values by commit, the oldest first."""
+    """One measure on one database, with its values by commit, oldest first."""
 
     title: str
     unit: str
@@ -108,7 +108,7 @@ class _Panel:
 
 
 def draw(rows: Iterable[Row], *, shown: int = 6) -> str:
-    """The figures as SVG: a panel for each measure and database, a bar for each of the last commits."""
+    """Draw the figures as SVG: a panel for each measure and database, a bar for each of the last commits."""
     panels: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         panels.setdefault((row["measure"], row["database"]), []).append(row)

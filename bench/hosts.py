@@ -1,8 +1,8 @@
-"""Several hosts of web processes over one domain controller, one database and one Redis: what the shared parts bear.
+"""Measures several hosts of web processes with one domain controller, one database and one Redis.
 
-On one machine more hosts answer no more requests. What tells is the processor time of one request in each part: that of
-the web processes is shared out among hosts, that of the domain controller, Redis and PostgreSQL is not. So it says on
-a small machine how many hosts there may be before one of these is the limit. What the tables grow by is told, too.
+On one machine more hosts do not answer more requests, so the processor time per request counts: web processes' time is
+distributed over the hosts, that of the domain controller, Redis and PostgreSQL is not. This shows on a small machine
+how many hosts these can serve. The growth of the tables is measured, too.
 """
 
 import os
@@ -22,16 +22,16 @@ from bench.usage import processor_seconds
 
 HOSTS = (1, 2, 4)
 CONNECTIONS = 16
-"""Of all clients together, shared out among the hosts."""
+"""In total, distributed over the hosts."""
 _SETTLED_AFTER = 1.5
-"""Seconds until what was read is on record."""
+"""How long it takes until reads are recorded."""
 _TABLES = """
 SELECT relname, pg_total_relation_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
 """
 
 Send = Callable[[Client, int, int], None]
-"""One request of a connection (by its number), the so-manieth."""
+"""Sends a request: by client, number of its connection, and number of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What so many hosts did: requests in a second, and milliseconds of processor of one request by part."""
+    """The result of a number of hosts: requests per second, and processor milliseconds per request by part."""
 
     hosts: int
     way: str
     rate: float
     processor: dict[str, float]
     grown: dict[str, float]
-    """Octets of one request by table, indexes and rows that wait for VACUUM included."""
+    """Bytes per request by table, including indexes and dead rows."""
 
 
 def measure_hosts(domain: Domain, gateway: Gateway, *, reads: int, changes: int) -> Iterator[Shared]:
-    """Reads of people, then changes of one attribute each, through 1, 2 and 4 hosts. The first is the gateway's own."""
+    """Measure reads, then changes of one attribute each, through 1, 2 and 4 hosts; the first is the gateway's own."""
     paths = [path_of(item) for item in domain.find_people(min(50, reads))]
     accounts = [f"/api/ad/users/{item}" for item in domain.add_users(domain.add_unit("Hosts"), CONNECTIONS)]
 
@@ -68,18 +68,20 @@ def measure_hosts(domain: Domain, gateway: Gateway, *, reads: int, changes: int)
         with _running(gateway, count) as hosts:
             for work in (_Work("reads", read, reads), _Work("changes", change, changes)):
                 clients = [Client(hosts[number % count]) for number in range(CONNECTIONS)]
-                _send_all(clients, replace(work, requests=CONNECTIONS * 4))  # opens connections, and fills caches
+                _send_all(
+                    clients, replace(work, requests=CONNECTIONS * 4)
+                )  # warm-up: opens connections and fills caches
                 yield _measure(domain, hosts, clients, work)
 
 
 @contextmanager
 def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
-    """So many hosts, each with web processes and a data directory of its own."""
+    """Run `count` hosts, each with its own web processes and data directory."""
     with ExitStack() as stack:
         hosts = [gateway]
         for number in range(1, count):
-            place = Path(gateway.live.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
-            url, process = stack.enter_context(running_web(gateway, place))
+            folder = Path(gateway.live.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
+            url, process = stack.enter_context(running_web(gateway, folder))
             hosts.append(replace(gateway, base_url=url, processes={f"web{number}": process}))
         yield hosts
 

@@ -1,8 +1,8 @@
-"""Where the processor time of one read goes: `python -m bench.read_profile [sqlite|postgresql]`.
+"""Profiles the processor time of a read: `python -m bench.read_profile [sqlite|postgresql]`.
 
-The application answers reads of people one after another in one thread of this process, without a web server, over a
-real domain, database and Redis. A timer of processor time (setitimer(2), ITIMER_PROF) samples the stack: time spent in
-C counts for the Python function that called it. Time of other threads, which record the reads, is told apart.
+The application answers reads of people one after another in one thread of this process, without a web server, with a
+real domain, database and Redis. A timer of processor time (setitimer(2), ITIMER_PROF) samples the stack: time in C
+counts for the Python function that called it. The time of other threads, which record the reads, is listed separately.
 """
 
 import io
@@ -24,8 +24,8 @@ READS = 5000
 _WARM_UP = 500
 _INTERVAL = 0.001
 _SHOWN = 25
-# By the innermost frame that lies in one of these: what a library does counts for whoever of ours called it, and so do
-# queries and commands to Redis, which their askers give away to the files below.
+# By the innermost frame in one of these: the time of libraries, queries and Redis commands counts for the code of ours
+# that called them.
 _QUERIES = re.compile(r"/django/db/|/core/redis/")
 _STAGES = (
     ("record of the read", r"/audit/"),
@@ -43,7 +43,7 @@ _STAGES = (
 
 
 class Sampler:
-    """Stacks of the main thread by processor time."""
+    """Samples the main thread's stack by processor time."""
 
     def __init__(self) -> None:
         self.own: Counter[str] = Counter()
@@ -64,10 +64,10 @@ class Sampler:
 
 
 def profile(api_key: str, paths: list[str]) -> None:
-    """In a process that has the gateway's environment."""
+    """Profile reads, in a process with the gateway's environment."""
     from core.deadlines import Deadline
     from gateway.application import application
-    from gateway.server.answers import answer
+    from gateway.server.asgi import answer_request
 
     def read(number: int) -> None:
         path, _, query = paths[number % len(paths)].partition("?")
@@ -86,7 +86,7 @@ def profile(api_key: str, paths: list[str]) -> None:
             "wsgi.input": io.BytesIO(),
             "wsgi.errors": sys.stderr,
         }
-        status = answer(application, environ, Deadline(math.inf)).status
+        status = answer_request(application, environ, Deadline(math.inf)).status
         if status != 200:
             raise SystemExit(f"a read was answered with {status}")
 
@@ -122,7 +122,7 @@ def main() -> None:
     with running_domain(people=200) as domain, running_gateway(domain, database=database) as gateway:
         paths = [path_of(item) for item in domain.find_people(50)]
         command = [sys.executable, "-m", "bench.read_profile", gateway.api_key, json.dumps(paths)]
-        # Its access lines are written, but to nowhere.
+        # Access lines are written, but discarded.
         subprocess.run(command, env=gateway.live.environment, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -1,6 +1,6 @@
-"""Single reads: of people and of scratch accounts, on one connection and on eight, whole, by If-None-Match, by agents.
+"""Measures single reads: people and scratch accounts, on one connection and on eight, with If-None-Match, by agents.
 
-An agent's `read_object` call is measured against the same read on `/api`, in both eras of the protocol.
+An agent's `read_object` call is measured against the same read on `/api`, in both generations of the protocol.
 """
 
 import json
@@ -21,10 +21,10 @@ from bench.turns import RAW, Figure, Measure, Way
 from lab.directory import Connection
 
 ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
-"""What is read of a user."""
+"""The attributes that are read."""
 ACCOUNTS = 50
 _RECORDED_WITHIN = 1.2
-"""Seconds after a read in which its record is written."""
+"""How long it takes until a read is recorded."""
 
 Accounts = Callable[[Domain, int], list[uuid.UUID]]
 
@@ -66,7 +66,7 @@ def gateway_reads(
 
 
 def _known_reads(gateway: Gateway, ids: Sequence[uuid.UUID], each: int) -> Way:
-    """Reads of what the client has already."""
+    """Conditional reads of objects that the client already has."""
     client = Client(gateway)
     known = [
         (path_of(item), f"If-None-Match: {expect(client.send('GET', path_of(item))).header('ETag')}\r\n")
@@ -82,7 +82,7 @@ def _known_reads(gateway: Gateway, ids: Sequence[uuid.UUID], each: int) -> Way:
 
 
 def measure_reads(accounts: Accounts, connections: int, count: int) -> Measure:
-    """Reads of such accounts on so many connections, a round of `count` in all."""
+    """Reads of these accounts on a number of connections, `count` reads per round in total."""
     each = count // connections
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
@@ -111,14 +111,14 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
         "BENCH_PASSWORD": domain.bind_password,
     }
     with (
-        tempfile.TemporaryDirectory(prefix="gateway-bench-") as place,
-        running_web(gateway, Path(place), "bench.bare:application", **settings) as (url, _),
+        tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder,
+        running_web(gateway, Path(folder), "bench.bare:application", **settings) as (url, _),
     ):
         yield url
 
 
 def measure_bare_reads(bare_url: str, connections: int, count: int) -> Measure:
-    """The same by `bench.bare`, which says what a web server in Python can reach at all."""
+    """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
     each = count // connections
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
@@ -166,7 +166,7 @@ connection, person = DirectoryConnection.objects.get(), Person.objects.get(is_su
 try:
     from lab.accounts.agents import make_tokens
     made = make_tokens(connection, person, audience=sys.argv[1])
-except ImportError:  # of an earlier commit
+except ImportError:  # an earlier commit
     from tests.support.agents import make_agent
     made = make_agent(connection, person=person, audience=sys.argv[1])
 print(made.token)
@@ -188,7 +188,7 @@ class AgentClient(Client):
         self._head = f"Host: {host}\r\nAuthorization: Bearer {token}\r\nAccept: application/json, text/event-stream\r\n"
 
     def read(self, item: uuid.UUID, *, envelope: bool) -> None:
-        """Have one user read; ends the benchmark if it is refused."""
+        """Read a user; ends the benchmark if it is refused."""
         params = {"name": "read_object", "arguments": {"kind": "users", "id": str(item), "attributes": ATTRIBUTES}}
         headers = "MCP-Protocol-Version: 2025-11-25\r\n"
         if envelope:
@@ -201,7 +201,7 @@ class AgentClient(Client):
 
 
 def measure_agent_reads(count: int) -> Measure:
-    """Reads of people by an agent's tool on one connection, a round of `count`."""
+    """Reads of people by an agent's tool on one connection, `count` per round."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
         ids = people(domain, min(ACCOUNTS, count))

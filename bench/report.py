@@ -1,4 +1,4 @@
-"""What `make bench` prints, in Markdown."""
+"""Prints the results of `make bench` in Markdown."""
 
 import statistics
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from bench.history import PARTS
 from bench.turns import RAW, Figure, Result
 
 _RATE, _PROCESSOR = 2.3, 0.45
-"""What reads are to reach against commit 5c063a4: their rate on eight connections, and their processor time."""
+"""The targets of reads against commit 5c063a4: their rate on eight connections, and their processor time."""
 
 
 def print_head(*columns: str) -> None:
@@ -18,12 +18,12 @@ def print_head(*columns: str) -> None:
 
 
 def print_row(*cells: object) -> None:
-    """A row of it."""
+    """Print a row of the table."""
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def print_result(result: Result) -> None:
-    """A row of the table of measures."""
+    """Print a result as a row of the table of measures."""
     measure, is_raw = result.measure, result.gateway == RAW
     name = measure.name if result.gateway != "ldapsearch" else f"{measure.name} by `ldapsearch`"
     target = "–"
@@ -37,7 +37,7 @@ def print_result(result: Result) -> None:
 
 
 def print_ratios(results: list[Result], before: str) -> None:
-    """How often as many requests are answered as by the commit before, for which part of the processor time."""
+    """Print the ratios of rates and processor times to those of the commit before."""
     earlier = {result.measure.name: result for result in results if result.gateway == before}
     print_head("Measure", f"against {before}", "rate", "web CPU", "domain controller CPU")
     for result in results:
@@ -58,16 +58,16 @@ def _ratio(result: Result, old: Result, part: str) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """As a table has them."""
+    """Format seconds as milliseconds for a table."""
     return f"{seconds * 1000:.1f} ms"
 
 
 def spread(times: Iterable[float]) -> tuple[str, str]:
-    """Median and worst."""
+    """The median and the maximum, in milliseconds."""
     times = list(times)
     return milliseconds(statistics.median(times)), milliseconds(max(times))
 
 
 def counted(answers: Mapping[int, int]) -> str:
-    """How often requests were answered with which status."""
+    """The number of answers by status, in words."""
     return ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))

@@ -1,4 +1,4 @@
-"""Searches of many users with twenty attributes: one page of a thousand, eight such at once, and a stream of all."""
+"""Measures searches with twenty attributes: a page of a thousand users, eight of these at once, a stream of all."""
 
 import http.client
 import os
@@ -14,7 +14,7 @@ from bench.client import Client, expect, in_threads
 from bench.servers import Domain, Gateway
 from bench.turns import RAW, Figure, Measure, Way
 
-# What a synchronisation of identities asks for.
+# As an identity synchronisation would request.
 ATTRIBUTES = (
     *("objectGUID", "objectSid", "objectClass", "sAMAccountName", "userPrincipalName", "userAccountControl"),
     *("whenCreated", "whenChanged", "pwdLastSet", "accountExpires", "cn", "displayName", "givenName", "sn", "mail"),
@@ -24,7 +24,7 @@ FILTER = "(&(objectClass=user)(!(objectClass=computer)))"
 
 
 def add_people(domain: Domain, count: int) -> str:
-    """Users with the attributes that are searched for, in a unit of their own."""
+    """Add users with these attributes in a new unit, and return the unit."""
     unit = domain.add_unit("Found")
     account = unit[9:17]
 
@@ -69,7 +69,7 @@ def _command_line_search(domain: Domain, unit: str) -> Way:
 
 
 def _page_search(client: Client, unit: str, expected: int) -> None:
-    """One page; whoever is told that other large searches are under way asks again."""
+    """Fetch a page, and retry while other large searches are under way."""
     path = f"/api/ad/users?pageSize={expected}&base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
     while (answer := client.send("GET", path)).status == 429:
         time.sleep(0.05)
@@ -78,32 +78,32 @@ def _page_search(client: Client, unit: str, expected: int) -> None:
         raise SystemExit(f"{found} of {expected} users were found")
 
 
-def measure_search(found: int) -> Measure:
-    """One page of so many users: raw, by an `ldapsearch` process, through the gateway."""
+def measure_search(users: int) -> Measure:
+    """A page of users: raw, by an `ldapsearch` process, and through the gateway."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        unit = add_people(domain, found)
-        ways = {RAW: _raw_search(domain, unit, found), "ldapsearch": _command_line_search(domain, unit)}
+        unit = add_people(domain, users)
+        ways = {RAW: _raw_search(domain, unit, users), "ldapsearch": _command_line_search(domain, unit)}
         for gateway in gateways:
-            ways[gateway.name] = Way(partial(_page_search, Client(gateway), unit, found))
+            ways[gateway.name] = Way(partial(_page_search, Client(gateway), unit, users))
         return ways
 
-    return Measure(f"search of {found} × {len(ATTRIBUTES)} attributes", Figure.SHARE, 0.8, prepare, rounds=9)
+    return Measure(f"search of {users} × {len(ATTRIBUTES)} attributes", Figure.SHARE, 0.8, prepare, rounds=9)
 
 
-def measure_searches_at_once(found: int, searches: int = 8) -> Measure:
-    """What they leave behind is seen in the memory of the web workers."""
+def measure_searches_at_once(users: int, searches: int = 8) -> Measure:
+    """Several such searches at once; the memory of web processes shows what they leave behind."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        unit = add_people(domain, found)
-        raws = [_raw_search(domain, unit, found) for _ in range(searches)]
+        unit = add_people(domain, users)
+        raws = [_raw_search(domain, unit, users) for _ in range(searches)]
         ways = {RAW: Way(partial(in_threads, [way.work for way in raws]))}
         for gateway in gateways:
-            pages = [partial(_page_search, Client(gateway), unit, found) for _ in range(searches)]
+            pages = [partial(_page_search, Client(gateway), unit, users) for _ in range(searches)]
             ways[gateway.name] = Way(partial(in_threads, pages))
         return ways
 
-    name = f"{searches} searches of {found} × {len(ATTRIBUTES)} at once"
+    name = f"{searches} searches of {users} × {len(ATTRIBUTES)} at once"
     return Measure(name, Figure.SHARE, None, prepare, requests=searches, rounds=3)
 
 
@@ -121,7 +121,7 @@ def _stream(gateway: Gateway, unit: str, expected: int) -> None:
 
 
 def measure_stream(count: int) -> Measure:
-    """All of so many users as NDJSON; adding them takes most of the time."""
+    """A stream of users as NDJSON; adding them takes most of the time."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
         unit = add_people(domain, count)

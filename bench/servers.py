@@ -1,9 +1,10 @@
-"""What is measured: a domain with people in it, and gateways over it, each with a database and a Redis of its own.
+"""The servers to measure: a domain with people, and gateways for it, each with its own database and Redis.
 
-A gateway may be an earlier commit's. What runs it is asked of that commit's own files, in processes of their own: so
-one harness measures commits whose modules have other names.
+A gateway may be that of an earlier commit. A process of that commit provides its commands, so that one harness can
+measure commits whose modules have other names.
 """
 
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -19,16 +20,16 @@ from lab.company import FILL_DOMAIN
 from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, open_connection, random_name
 from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, reserved_address
 from lab.domain import Domain as AnyDomain
-from lab.gateway import LiveGateway, running_stores, settings_of_gateway
+from lab.gateway import LiveGateway, gateway_settings, running_stores
 from lab.processes import run
-from lab.releases import PRESENT, Release
+from lab.releases import THIS_TREE, Release
 from lab.samba.controller import SERVICE_ACCOUNT, SYSTEM_PYTHON, DomainController
 from lab.services import Service, free_port, is_port_free
 
 DATABASES = ("sqlite", "postgresql")
 _AHEAD = 32
 _STAFF_IN_GROUPS = "(&(objectCategory=person)(memberOf=*)(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
-# PostgreSQL's own defaults, not those of the tests, which may lose what they wrote.
+# PostgreSQL's defaults, instead of those of the tests, which may lose data.
 _DURABLE = (
     *("fsync=on", "full_page_writes=on", "shared_buffers=128MB"),
     "max_connections=200",  # each thread of a web process has one
@@ -36,7 +37,7 @@ _DURABLE = (
 
 
 class Domain(AnyDomain):
-    """What raw measurements talk to, and the gateways behind it."""
+    """The domain for raw measurements and for the gateways."""
 
     @property
     def processes(self) -> dict[str, int]:
@@ -44,13 +45,13 @@ class Domain(AnyDomain):
         return {"domain controller": self.controller.pid}
 
     def bind(self) -> Connection:
-        """A raw connection, bound as the gateway binds."""
+        """A raw connection with the gateway's bind account."""
         connection = open_connection(self.url, str(self.ca_file))
         connection.simple_bind_s(self.bind_dn, self.bind_password)
         return connection
 
     def find_people(self, count: int) -> list[uuid.UUID]:
-        """Enabled accounts of the company, which are in groups and have passwords, by objectGUID."""
+        """The objectGUIDs of enabled accounts with groups and passwords."""
         found = self.bind().search_ext_s(
             f"OU=Staff,{self.base_dn}", ldap.SCOPE_SUBTREE, _STAFF_IN_GROUPS, ["objectGUID"]
         )
@@ -59,7 +60,7 @@ class Domain(AnyDomain):
         return [_guid_of(attributes) for _, attributes in found[:count]]
 
     def add_unit(self, name: str) -> str:
-        """The distinguished name of a new organizational unit, whose name begins as given."""
+        """Add an organizational unit with this name prefix; return its distinguished name."""
         with closing(self.connect()) as directory:
             return directory.add_unit(random_name(name))
 
@@ -89,7 +90,7 @@ class Domain(AnyDomain):
         return [_guid_of(attributes) for _, attributes in found]
 
     def add_group(self, unit: str) -> str:
-        """The distinguished name of a new group without members."""
+        """Add an empty group; return its distinguished name."""
         with closing(self.connect()) as directory:
             return directory.dn(directory.add_group(parent=unit))
 
@@ -104,15 +105,15 @@ def _guid_of(attributes: Mapping[str, list[bytes]]) -> uuid.UUID:
 
 
 @contextmanager
-def running_domain(*, people: int = 0, durable: bool = True) -> Iterator[Domain]:
+def running_domain(*, people: int = 0, durable: bool = True, filler: Path = FILL_DOMAIN) -> Iterator[Domain]:
     """Provision and start a domain in a temporary directory; nothing is left behind.
 
-    `people` of the demonstration's company work there, in its groups, some under password settings of their own. Where
-    no write to the directory is measured it need not be `durable`, and is filled sooner.
+    It has `people` of the demonstration's company, with groups and password settings objects, or those that another
+    `filler` writes. If no writes to the directory are measured, it need not be `durable`, and is filled faster.
     """
-    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as place, reserved_address() as address:
-        controller = DomainController(Path(place) / "domain", address, durable=durable)
-        fill: list[str | Path] = [SYSTEM_PYTHON, FILL_DOMAIN, controller.directory, str(people)]
+    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder, reserved_address() as address:
+        controller = DomainController(Path(folder) / "domain", address, durable=durable)
+        fill: list[str | Path] = [SYSTEM_PYTHON, filler, controller.directory, str(people)]
         controller.provision(
             administrator_password=ADMINISTRATOR_PASSWORD,
             when_provisioned=lambda: run(fill, directory=PROJECT) if people else None,
@@ -127,10 +128,10 @@ def running_domain(*, people: int = 0, durable: bool = True) -> Iterator[Domain]
 
 @dataclass(frozen=True)
 class Gateway:
-    """What the benchmarks talk to, named as in the table.
+    """A running gateway, named as in the table.
 
-    `api_keys` may do everything: the first is measured with. `processes` are the ids of its first processes, from which
-    all others descend. The administrator is who signs in to the console.
+    `api_keys` may do everything; the first one is used for measurements. `processes` has the PIDs of its first
+    processes, from which all others descend. The administrator signs in to the console.
     """
 
     name: str
@@ -148,20 +149,27 @@ class Gateway:
 
 @contextmanager
 def running_gateway(
-    domain: Domain, name: str = "gateway", *, database: str = "sqlite", release: Release = PRESENT
+    domain: Domain, name: str = "gateway", *, database: str = "sqlite", release: Release = THIS_TREE, records: int = 0
 ) -> Iterator[Gateway]:
-    """Start Redis, the database, web and Celery workers in a temporary directory; nothing is left behind."""
+    """Start Redis, the database, web and Celery workers in a temporary directory; nothing is left behind.
+
+    The log has so many `records`, of which PostgreSQL has no statistics.
+    """
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
-        place.chmod(0o711)  # PostgreSQL runs as another user, and its socket lies below
-        stores = stack.enter_context(running_stores(place, database=database, options=_DURABLE))
-        settings = settings_of_gateway(place, database_url=stores.database_url, redis_url=stores.redis.url)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
+        folder.chmod(0o711)  # PostgreSQL runs as another user, and its socket lies below
+        stores = stack.enter_context(
+            running_stores(folder, database=database, options=(*_DURABLE, *(["autovacuum=off"] if records else [])))
+        )
+        settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url)
         if release.has_agents:
             settings["Agents__Enabled"] = "true"
-        live = LiveGateway(place / "gateway", settings, release=release)
+        live = LiveGateway(folder / "gateway", settings, release=release)
         stack.callback(live.stop)
         live.manage("migrate", "-v0")
         accounts = make_accounts(live, domain, urls=[domain.url], clients=2)
+        if records:
+            live.run([sys.executable, "-m", "bench.growth.fill_log", str(records)])
         live.start()
         processes = {"redis": stores.redis.pid, "web": live.web.pid, "worker": live.worker.pid}
         if stores.postgres is not None:
@@ -172,17 +180,17 @@ def running_gateway(
 
 @contextmanager
 def running_web(
-    gateway: Gateway, place: Path, application: str = "gateway.asgi:application", **environment: str
+    gateway: Gateway, folder: Path, application: str = "gateway.asgi:application", **environment: str
 ) -> Iterator[tuple[str, int]]:
     """One more web server over the stores of a gateway, with a data directory of its own: its URL and process id."""
     port = free_port()
-    place.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     web = Service(
         "web",
         web_command(host="127.0.0.1", port=port, application=application),
         is_ready=lambda: not is_port_free("127.0.0.1", port),
-        log_file=place / "web.log",
-        environment={**gateway.live.environment, "GATEWAY_DATA_DIR": str(place), **environment},
+        log_file=folder / "web.log",
+        environment={**gateway.live.environment, "GATEWAY_DATA_DIR": str(folder), **environment},
     )
     web.start_and_wait()
     try:

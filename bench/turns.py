@@ -1,4 +1,4 @@
-"""Ways of doing the same, measured in turn: only ratios within one run compare on a shared machine."""
+"""Measures several ways of doing the same in turns: on a shared machine only ratios within one run count."""
 
 import statistics
 import time
@@ -11,12 +11,12 @@ from bench.servers import Domain, Gateway
 from bench.usage import processor_seconds
 
 RAW = "raw"
-"""The way that all others are compared with."""
+"""The way with which all others are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way: `work` is timed, `before` puts back whatever the last time changed."""
+    """One way: `work` is timed; `before` first undoes what the last round changed."""
 
     work: Callable[[], object]
     before: Callable[[], object] = lambda: None
@@ -24,7 +24,7 @@ class Way:
 
 @dataclass(slots=True)
 class Samples:
-    """Seconds of each round, and the seconds of processor in all rounds, by the name of what used them."""
+    """Seconds of each round, and processor seconds of all rounds by process."""
 
     seconds: list[float] = field(default_factory=list)
     processor: Counter[str] = field(default_factory=Counter)
@@ -35,17 +35,17 @@ class Samples:
 
 
 class Figure(Enum):
-    """What of raw and gateway is told, and in which direction it is good; the value is its unit."""
+    """How a gateway is compared with raw, and in which direction; the value is the unit."""
 
     SHARE = "of raw"
-    """Rate by rate: at least so much."""
+    """The ratio of rates, which must reach the target."""
     TIMES = "× raw"
-    """Time by time: at most so much."""
+    """The ratio of times, which must not exceed the target."""
     ADDED = "ms added"
-    """Milliseconds of one request above raw: at most so much."""
+    """Milliseconds per request above raw, which must not exceed the target."""
 
     def of(self, raw: float, through: float) -> float:
-        """From seconds of one request."""
+        """Compute the figure from the seconds of one request."""
         match self:
             case Figure.SHARE:
                 return raw / through
@@ -60,10 +60,10 @@ class Figure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is measured: `prepare` makes the ways for the gateways given, by their names, and the one named `RAW`.
+    """A measure: `prepare` makes the ways by name, one for each gateway and the one named `RAW`.
 
-    It may add others by other names. One round is so many `requests`. After each the processes are given `settle`
-    seconds for what they do later, such as recording reads, so that it counts among their processor time.
+    It may add others by other names. A round has `requests` requests. After each round the processes get `settle`
+    seconds for later work, such as recording reads, so that it counts as their processor time.
     """
 
     name: str
@@ -74,13 +74,13 @@ class Measure:
     rounds: int = 5
     settle: float = 0.0
     reference: str = "raw"
-    """What the way named `RAW` is, for the table."""
+    """The description of the way named `RAW` in the table."""
 
 
 def take_turns(
     ways: Mapping[str, Way], processes: Mapping[str, Mapping[str, int]], *, rounds: int, settle: float = 0.0
 ) -> dict[str, Samples]:
-    """Do each way in each round, another one first each time. A round before them fills caches and is not counted."""
+    """Run each way in each round, starting with another one each time, after an uncounted round that fills caches."""
     samples = {name: Samples() for name in ways}
     names = list(ways)
     for number in range(rounds + 1):
@@ -101,7 +101,7 @@ def take_turns(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One row of the table. Times are seconds of one request, `processor` milliseconds of one by part."""
+    """A row of the table. Times are seconds per request, `processor` milliseconds per request by part."""
 
     measure: Measure
     gateway: str
@@ -125,7 +125,7 @@ class Result:
 
 
 def measured(measure: Measure, domain: Domain, gateways: list[Gateway]) -> list[Result]:
-    """Measure it: a result for raw itself, each gateway and every other way."""
+    """Run a measure; return a result for raw, each gateway and every other way."""
     ways = measure.prepare(domain, gateways)
     processes = dict.fromkeys(ways, domain.processes) | {
         gateway.name: domain.processes | gateway.processes for gateway in gateways

@@ -1,4 +1,4 @@
-"""What processes use of the machine: processor time and memory, of a process with all that it started (proc(5))."""
+"""The processor time and memory of processes with their descendants (proc(5))."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,10 +8,10 @@ from lab.processes import Process, read_processes
 
 
 class Memory(NamedTuple):
-    """What a process takes, in megabytes.
+    """The memory of a process, in megabytes.
 
-    `proportional` counts what it shares with others, such as libraries, by its part only: the sum over all processes
-    is what the machine has to have. `resident` counts it in full for each.
+    `proportional` divides shared memory, such as libraries, among the processes, so the sum over all processes is what
+    the machine needs. `resident` counts it in full for each process.
     """
 
     process: str
@@ -22,8 +22,8 @@ class Memory(NamedTuple):
 def processor_seconds(roots: Mapping[str, int]) -> dict[str, float]:
     """Seconds of processor, user and system, that each named process has used with its descendants until now.
 
-    Those that have ended count with the parent that waited for them. Not by process group: every backend of PostgreSQL
-    is a session of its own.
+    Processes that have ended count for the parent that waited for them. Process groups would not do, since every
+    PostgreSQL backend is its own session.
     """
     processes = read_processes()
     return {

@@ -1,6 +1,6 @@
-"""The console: pages for the people who decide, administer and look things up. `templates/console/` has their looks.
+"""The console: pages for the people who decide, administer and look things up. Their templates: `templates/console/`.
 
-A page is a thin function. Whatever it shows or does, it asks of an operation, through the same pipeline as every other
-surface (`PageContext.perform`): so a page can show nothing that `/rest` would refuse. Forms are not validated here
-either; the operation refuses, and the page shows the refusal beside its fields. One module per part of the menu.
+A page is a thin function. It calls operations through the same pipeline as every other surface (`PageContext.perform`),
+so it can show nothing that `/rest` would refuse. It validates no form either: the operation refuses, and the page shows
+the refusal beside the field. Each part of the menu has a module.
 """

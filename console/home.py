@@ -1,29 +1,27 @@
-"""The first page: what waits for whoever looks at it, what is going on, and how the gateway is doing.
+"""The home page: what waits for the person, what is going on, and the health of the gateway.
 
-Each panel is for who may see what it shows. What takes its time, or changes by itself, comes after the page.
+A panel is shown only to people who may see its content. Slow and changing panels load after the page.
 """
 
 from typing import Any
 
 from django.http import HttpResponseBase
-from django.urls import path
 
-from console.approvals.inbox import line_of
-from console.log.chain import chain_state
-from console.page_context import CHOSEN_DIRECTORY, PageContext, console_page
-from console.setup_wizard.checklist import remaining
-from console.shared.charts import chart_of_days, chart_of_keys
-from console.shared.safe_redirect import own_path
+from console.approvals.inbox import inbox_line
+from console.log import chain_state
+from console.page_context import CHOSEN_DIRECTORY, PageContext, page_at, same_site_path
+from console.setup_wizard import remaining_checklist
+from console.shared.charts import daily_chart, key_chart
 
 _PERIODS = (14, 30, 90)
 """Days that the charts can show."""
-_WATCHED = 3
-"""Seconds until runs in progress are looked at again."""
-_UNWATCHED = 20
-"""The same while there are none."""
+_POLL_WHILE_RUNNING = 3
+"""Seconds between polls while runs are in progress."""
+_POLL_WHILE_IDLE = 20
+"""Seconds between polls otherwise."""
 
 
-@console_page()
+@page_at("", "home")
 def home(page: PageContext) -> HttpResponseBase:
     return page.render(
         "home.html",
@@ -31,25 +29,21 @@ def home(page: PageContext) -> HttpResponseBase:
             "waiting": _find_waiting(page),
             "own": page.perform("change-requests.search", query={"owner": page.call.person.username, "pageSize": "5"}),
             "runs": _find_runs(page),
-            "recent": (
-                page.perform("operations.search", query={"onlyChanges": "true", "pageSize": "6"})["items"]
-                if page.may("operations.search")
-                else None
-            ),
-            "keys": page.perform("api-keys.list-due") if page.may("api-keys.list-due") else None,
-            "first_day": remaining(page),
+            "recent": page.list_first("operations.search", 6, onlyChanges="true"),
+            "keys": page.perform_if_admitted("api-keys.list-due"),
+            "first_day": remaining_checklist(page),
         },
     )
 
 
 def _find_waiting(page: PageContext) -> dict[str, Any] | None:
-    """What the person may decide, the most dangerous first, and the oldest of all; of any number."""
+    """The five most urgent changes that the person may decide, and the oldest; None for people who decide nothing."""
     if not page.may("change-requests.approve"):
         return None
 
     def lines(sort: str, count: int) -> list[dict[str, Any]]:
-        query = {"decidable": "true", "sort": sort, "pageSize": str(count)}
-        return [line_of(page, item) for item in page.perform("change-requests.list-inbox", query=query)["items"]]
+        items = page.list_first("change-requests.list-inbox", count, decidable="true", sort=sort)
+        return [inbox_line(page, item) for item in items]
 
     urgent = lines("urgency", 5)
     known = {line["change"]["id"] for line in urgent}
@@ -58,35 +52,31 @@ def _find_waiting(page: PageContext) -> dict[str, Any] | None:
 
 
 def _find_runs(page: PageContext) -> dict[str, Any] | None:
-    """The runs that are not over, and after how many seconds to look again. None for who has nothing to do with any."""
+    """The unfinished runs and the seconds until the next poll; None if there are none and the person may start none."""
     if page.call.directory is None:
         return None
-    items = [
-        item
-        for state in ("running", "queued")
-        for item in page.perform("runs.search", query={"state": state, "pageSize": "10"})["items"]
-    ]
+    items = [*page.list_first("runs.search", 10, state="running"), *page.list_first("runs.search", 10, state="queued")]
     if not items and not page.call.may("directory.run_accounts"):
         return None
     for item in items:
         item["done"] = item["succeeded"] + item["unchanged"] + item["failed"]
-    return {"items": items, "again": _WATCHED if items else _UNWATCHED}
+    return {"items": items, "again": _POLL_WHILE_RUNNING if items else _POLL_WHILE_IDLE}
 
 
-@console_page(get="runs.search")
+@page_at("home/runs", "home-runs", get="runs.search")
 def runs(page: PageContext) -> HttpResponseBase:
     return page.render("_home_runs.html", {"runs": _find_runs(page)})
 
 
-@console_page(get="operations.read-statistics")
+@page_at("home/activity", "home-activity", get="operations.read-statistics")
 def activity(page: PageContext) -> HttpResponseBase:
-    """The charts."""
+    """The charts, which load after the page: they count the log's records of many days."""
     statistics = page.perform("operations.read-statistics", query=page.query)
     return page.render(
         "_home_activity.html",
         {
-            "days": chart_of_days(statistics["days"]),
-            "keys": chart_of_keys(statistics),
+            "days": daily_chart(statistics["days"]),
+            "keys": key_chart(statistics),
             "since": statistics["since"],
             "first_moment": f"{statistics['days'][0]['day']}T00:00",
             "periods": _PERIODS,
@@ -94,26 +84,17 @@ def activity(page: PageContext) -> HttpResponseBase:
     )
 
 
-@console_page(get="health.read")
+@page_at("home/health", "home-health", get="health.read")
 def health(page: PageContext) -> HttpResponseBase:
-    """Whether everything answers; a directory that does not is waited for some seconds."""
+    """The health checks. They load after the page, since an unreachable directory takes seconds to time out."""
     return page.render(
         "_home_health.html",
-        {"health": page.perform("health.read") if page.may("health.read") else None, "chain": chain_state(page)},
+        {"health": page.perform_if_admitted("health.read"), "chain": chain_state(page)},
     )
 
 
-@console_page("POST")
+@page_at("choose-directory", "choose-directory", "POST")
 def choose_directory(page: PageContext) -> HttpResponseBase:
-    page.request.session[CHOSEN_DIRECTORY] = page.form.get("clientId", "")
-    there = own_path(page.request, page.form.get("next", ""))
-    return page.redirect_to(there) if there else page.redirect("home")
-
-
-urls = [
-    path("", home, name="home"),
-    path("home/runs", runs, name="home-runs"),
-    path("home/activity", activity, name="home-activity"),
-    path("home/health", health, name="home-health"),
-    path("choose-directory", choose_directory, name="choose-directory"),
-]
+    page.request.session[CHOSEN_DIRECTORY] = page.form.get("clientId", "")  # each request checks it
+    next_url = same_site_path(page.request, page.form.get("next", ""))
+    return page.redirect_to(next_url) if next_url else page.redirect("home")

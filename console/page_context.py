@@ -1,27 +1,27 @@
-"""A page asked for by a signed-in person: who that is, the operations called on the way, what becomes of a refusal."""
+"""Pages for signed-in people: who is asking, calls of operations, and how refusals are shown."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
-from urllib.parse import urlencode
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from console.menu import MENU, Entry, entries_for
-from console.shared.safe_redirect import own_path
+from console.menu import MENU, MenuEntry, entries_for
 from core import shown_once
 from core.call import Call
 from core.configuration import RateLimit
 from core.errors import GatewayError, MethodNotAllowed, Unauthorized
-from core.occasional_limits import require_below_limit
-from core.operation import SIGNED_IN, Effect, Operation, find_operation
+from core.operation import Effect, Operation, find_operation
+from core.rate_limits import require_below_limit
 from directory.errors import OutcomeUnknown
 from directory.models import DirectoryConnection
 from gateway import pipeline
@@ -29,37 +29,26 @@ from gateway.surfaces.problems import error_of
 from keys.authentication import SecondFactorMissing, check_reason, identify_session
 from keys.permissions.effective import find_directories
 
-_P = ParamSpec("_P")
-
 CHOSEN_DIRECTORY = "console-directory"
-"""Where the session keeps the Client ID of the directory that a local account has chosen."""
+"""Session key: the Client ID of the directory that a local account has chosen."""
 _FORMS = RateLimit(Requests=120, WindowSeconds=60)
-"""Sent in one session: more than people fill in."""
+"""Forms that one session may send: more than a person can fill in."""
 
 
-class WaitsForSecondPerson(Exception):
-    """More access was asked for and waits (`Approvals:AccessNeedsTwo`); the page goes on to the change request."""
+class ChangeDeferred(Exception):
+    """A change waits for a second person or a domain controller; `address` is the page that follows it."""
 
-    def __init__(self, request_id: str) -> None:
-        super().__init__(request_id)
-        self.request_id = request_id
-
-
-class AnswerIsLate(Exception):
-    """The domain controller has not answered yet; the page goes on to one that follows the change by its record."""
-
-    def __init__(self, record_id: str) -> None:
-        super().__init__(record_id)
-        self.record_id = record_id
+    def __init__(self, address: str, message: str = "") -> None:
+        super().__init__(address)
+        self.address, self.message = address, message
 
 
 @dataclass(slots=True)
 class PageContext:
     """One request of a signed-in person to a page.
 
-    `call` is what the operations get: the permissions are those read at the beginning of this request. `directories`
-    are those the person may choose from; the chosen one is `call.directory`. What was read for it `may_be_behind` after
-    a fail-over.
+    `call` is passed to operations; it holds the permissions read at the start of this request. The person may choose
+    one of `directories`; `call.directory` is the chosen one. After a fail-over, what the page shows `may_be_behind`.
     """
 
     request: HttpRequest
@@ -69,66 +58,95 @@ class PageContext:
 
     @property
     def is_partial(self) -> bool:
-        """Whether htmx asks for a part of the page only."""
+        """Whether htmx requests only a part of the page."""
         headers = self.request.headers
+        # To restore a page that has left its history cache, htmx needs the whole page.
         return "HX-Request" in headers and "HX-History-Restore-Request" not in headers
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters of the address, without those left empty: a form sends all of its fields."""
+        """The query parameters that are not blank: a form sends its empty fields, too."""
         return {name: value for name, value in self.request.GET.items() if isinstance(value, str) and value.strip()}
 
     @property
     def form(self) -> dict[str, str]:
-        """The fields of the form sent; several of one name are read with `request.POST.getlist`."""
+        """The fields of a POST; use `request.POST.getlist` for several of one name."""
         return {name: value for name, value in self.request.POST.items() if isinstance(value, str)}
 
     @property
-    def sent(self) -> QueryDict:
-        """The fields of a form, whether they came in the address or in the body."""
-        return self.request.POST if self.request.method == "POST" else self.request.GET
-
-    def way_back(self, otherwise: str) -> str:
-        """The page of ours that a form names as where it was come from (`from`), else that of this name."""
-        return own_path(self.request, self.sent.get("from", "")) or page_address(otherwise)
+    def is_post(self) -> bool:
+        return self.request.method == "POST"
 
     @property
-    def menu(self) -> list[Entry]:
-        """The parts of the console that the person may see."""
+    def submitted(self) -> QueryDict:
+        """The fields of a form, sent by GET or by POST."""
+        return self.request.POST if self.is_post else self.request.GET
+
+    def return_url(self, otherwise: str) -> str:
+        """The page that a form names as its origin (`from`) if it is one of ours, else the view `otherwise`."""
+        return same_site_path(self.request, self.submitted.get("from", "")) or page_url(otherwise)
+
+    @property
+    def menu(self) -> list[MenuEntry]:
+        """The menu entries that the person may see."""
+        # People with scopes administer nothing of the gateway itself, so they have no use for Django admin.
         return entries_for(self.call.permissions, is_staff=self.request.user.is_staff and not self.call.scopes)
 
     @property
-    def waiting(self) -> Mapping[str, int]:
-        """How much waits for the person's decision, for the menu; nothing for who decides nothing."""
+    def waiting_counts(self) -> Mapping[str, int]:
+        """How many changes wait for the person's decision, for the menu; empty for people who decide nothing."""
         if not self.may("change-requests.count-waiting"):
             return {}
         try:
             counted: Mapping[str, int] = self.perform("change-requests.count-waiting")
-        except GatewayError:  # a page is not refused because of a number in its menu
+        except GatewayError:  # a number in the menu must not fail the page
             return {}
         return counted
 
     @property
-    def here(self) -> Entry | None:
-        """The part of the console that the page belongs to."""
+    def current_entry(self) -> MenuEntry | None:
+        """The menu entry that the page belongs to."""
         path = self.request.path
-        if path == MENU[0].place:
+        if path == MENU[0].path_prefix:
             return MENU[0]
-        return next((entry for entry in MENU[1:] if path.startswith(entry.place)), None)
+        return next((entry for entry in MENU[1:] if path.startswith(entry.path_prefix)), None)
 
     @property
     def is_superuser(self) -> bool:
-        """Whether the person may make keys for others, and change those of others."""
+        """Whether the person may create and change keys of other owners."""
         return bool(getattr(self.request.user, "is_superuser", False))
 
     def may(self, name: str) -> bool:
-        """Whether the operation of that name would admit the person at all; a target may ask for more."""
-        operation = find_operation(name)
-        return SIGNED_IN in operation.permission or bool(operation.permission & self.call.permissions)
+        """Whether the person may call the operation at all; a target may require more permissions."""
+        return find_operation(name).may_be_called_with(self.call.permissions)
 
     def perform(self, name: str, *, query: Mapping[str, str] | None = None, body: Any = None, **arguments: Any) -> Any:
-        """The answer of an operation; raises GatewayError. `arguments` are those of its path (`id=…`)."""
+        """Call an operation and return its body; raises GatewayError. `arguments` are those of its path (`id=…`)."""
         return self.answer(name, query=query, body=body, **arguments).body
+
+    def perform_if_admitted(self, name: str) -> Any:
+        """The body of an operation without arguments; None if the person may not call it."""
+        return self.perform(name) if self.may(name) else None
+
+    def list_first(self, name: str, count: int, /, **query: str) -> list[dict[str, Any]]:
+        """The first `count` records of a list, at most 1,000; empty if the person may not call the operation."""
+        if not self.may(name):
+            return []
+        found: list[dict[str, Any]] = self.perform(name, query={**query, "pageSize": str(count)})["items"]
+        return found
+
+    def list_all(self, name: str, /, **query: str) -> list[dict[str, Any]]:
+        """All pages of a list; empty if the person may not call the operation."""
+        if not self.may(name):
+            return []
+        found: list[dict[str, Any]] = []
+        query = {"pageSize": "1000", **query}
+        while True:
+            part = self.perform(name, query=query)
+            found += part["items"]
+            if part["nextCursor"] is None:
+                return found
+            query["cursor"] = part["nextCursor"]
 
     def answer(
         self,
@@ -141,9 +159,10 @@ class PageContext:
         respond_async: bool = False,
         **arguments: Any,
     ) -> pipeline.Answer:
-        """The same with its status and headers. `if_match` is the version seen; `reason` goes to the log.
+        """Call an operation and return its answer with status and headers.
 
-        Beside what it refuses a change raises what no form handles: the page goes on to where the change is followed.
+        `if_match` is the version that the person has seen; `reason` goes to the log. Raises GatewayError, and
+        ChangeDeferred when a second person has to approve or the domain controller has not answered yet.
         """
         call = replace(
             self.call,
@@ -162,85 +181,110 @@ class PageContext:
             answer = pipeline.run(operation, call, inputs)
         except OutcomeUnknown as unknown:
             if (record_id := unknown.members.get("recordId")) is not None:
-                raise AnswerIsLate(record_id) from unknown
+                raise ChangeDeferred(page_url("own-change", record_id=record_id)) from unknown
             raise
         self.may_be_behind |= answer.may_be_behind
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
-            raise WaitsForSecondPerson(answer.body["changeRequest"]["id"])
+            message = _("This gives more access, so a second person has to approve it first.")
+            raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
         return answer
 
     def _require_form_sent(self, operation: Operation, query: Mapping[str, str]) -> None:
-        """Whoever follows a link, or whose browser is made to, changes nothing by it: only forms carry a CSRF token."""
-        if operation.effect is Effect.READ or query.get("dryRun") == "true" or self.request.method == "POST":
+        """Refuse changes by GET: another site can make a browser follow a link, but not send a form's CSRF token."""
+        if operation.effect is Effect.READ or query.get("dryRun") == "true" or self.is_post:
             return
         raise MethodNotAllowed(headers={"Allow": "POST"})
 
     def render(
         self, template: str, context: Mapping[str, Any] | None = None, *, status: int | None = None
     ) -> HttpResponse:
-        """A page, or with htmx a part of one: `template` is below `templates/console/`.
+        """Render a template below `templates/console/`: a page, or for htmx a part of one.
 
-        Without a `status` it has that of the `problem` in its context, else 200.
+        `status` defaults to that of the `problem` in the context, else 200.
         """
         shown = {"page": self, "problem": None, **(context or {})}
         if status is None:
             status = shown["problem"].status if shown["problem"] else 200
         return render(self.request, f"console/{template}", shown, status=status)
 
-    def redirect(self, view: str, *, said: str | None = None, **arguments: Any) -> HttpResponse:
-        """Go on to a page, which tells what was `said`; so reloading it does not repeat what was done."""
-        return self.redirect_to(page_address(view, **arguments), said=said)
+    def redirect(self, view: str, *, message: str | None = None, **arguments: Any) -> HttpResponse:
+        """Redirect to a page that shows the `message`, so that reloading it does not repeat the change."""
+        return self.redirect_to(page_url(view, **arguments), message=message)
 
     def redirect_showing(self, value: Any, view: str, **arguments: Any) -> HttpResponse:
-        """Go on to a page that shows a value once, which takes it by `shown_once.take`."""
-        return self.redirect_to(shown_once.keep(self.request, page_address(view, **arguments), value))
+        """Redirect to a page that shows a value once; it takes the value with `shown_once.take`."""
+        return self.redirect_to(shown_once.keep(self.request, page_url(view, **arguments), value))
 
-    def redirect_to(self, address: str, *, said: str | None = None) -> HttpResponse:
-        if said is not None:
-            messages.success(self.request, said)
+    def redirect_to(self, address: str, *, message: str | None = None) -> HttpResponse:
+        if message is not None:
+            messages.success(self.request, message)
         return _send_to(self.request, address)
 
 
-def page_address(view: str, **arguments: Any) -> str:
-    """The address of the page of that name."""
+def page_url(view: str, **arguments: Any) -> str:
+    """The URL of a page by its name."""
     return reverse(f"console:{view}", kwargs=arguments)
 
 
-View = Callable[Concatenate[PageContext, _P], HttpResponseBase]
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
+PAGES: list[URLPattern] = []
+"""The URL patterns of all pages, filled by `page_at` when their modules are imported."""
+
+
+def page_at(
+    route: str, name: str, *methods: str, fixed: dict[str, Any] | None = None, **declared: Any
+) -> Callable[[_View], _View]:
+    """Register a function as the page `name` at a route; the other arguments are those of `console_page`.
+
+    Returns the function unchanged, so that pages can call each other. A function can have several routes, each with its
+    own `fixed` arguments.
+    """
+
+    def decorate(function: _View) -> _View:
+        PAGES.append(path(route, console_page(*methods, **declared)(function), fixed, name=name))
+        return function
+
+    return decorate
 
 
 def console_page(
-    *methods: str, get: str | None = None, post: str | None = None, may_lack_second_factor: bool = False
-) -> Callable[[View[_P]], Callable[Concatenate[HttpRequest, _P], HttpResponseBase]]:
-    """Make a function a page for signed-in people; others are sent to sign in and then back.
+    *methods: str,
+    get: str | None = None,
+    post: str | None = None,
+    form: Callable[..., HttpResponseBase] | None = None,
+    may_lack_second_factor: bool = False,
+) -> Callable[[_View], Callable[..., HttpResponseBase]]:
+    """Turn a function into a view for signed-in people; others are sent to sign in and then back.
 
-    `get` and `post` name the operation that a request of that method stands for, so that it counts against the same
-    rate limit as everywhere else. A refusal that the function does not handle becomes a page that says so. Whoever has
-    to set up a second factor first is sent to do so, except from the pages that they `may_lack_second_factor` for.
+    `get` and `post` name the operation whose rate limit a request of that method counts against. A refusal that the
+    function does not handle is rendered as a page. With a `form`, the function handles only POST: `form` renders the
+    page, and renders it again with the `problem` after a refusal. People who must set up a second factor are redirected
+    to do so, except from pages with `may_lack_second_factor`.
     """
     declared = {method: find_operation(name) for method, name in (("GET", get), ("POST", post)) if name is not None}
     allowed = methods or (("GET", "POST") if post else ("GET",))
 
-    def decorate(function: View[_P]) -> Callable[Concatenate[HttpRequest, _P], HttpResponseBase]:
+    def decorate(function: _View) -> Callable[..., HttpResponseBase]:
+        handle = function if form is None else _with_form(function, form)
+
         @wraps(function)
-        def view(request: HttpRequest, /, *args: _P.args, **kwargs: _P.kwargs) -> HttpResponseBase:
+        def view(request: HttpRequest, /, **arguments: Any) -> HttpResponseBase:
             page = None
             try:
                 page = _begin(request, may_lack_second_factor=may_lack_second_factor)
-                if request.method == "POST":
+                if page.is_post:
                     require_below_limit("ConsoleForms", page.call.credential.unique_id, _FORMS)
-                return function(page, *args, **kwargs)
+                return handle(page, **arguments)
             except Unauthorized:
                 return _send_to_sign_in(request)
             except SecondFactorMissing:
-                return _send_to(request, page_address("second-factor"))
-            except WaitsForSecondPerson as waits:
-                messages.info(request, _("This gives more access, so a second person has to approve it first."))
-                return _send_to(request, page_address("change", request_id=waits.request_id))
-            except AnswerIsLate as late:
-                return _send_to(request, page_address("own-change", record_id=late.record_id))
+                return _send_to(request, page_url("second-factor"))
+            except ChangeDeferred as change:
+                if change.message:
+                    messages.info(request, change.message)
+                return _send_to(request, change.address)
             except Exception as error:  # noqa: BLE001 - the console's problem handler
-                return refusal_page(request, page, error_of(error))
+                return render_refusal(request, page, error_of(error))
 
         view.operations = declared  # type: ignore[attr-defined]  # read by the rate limit, before the view runs
         return never_cache(require_http_methods(list(allowed))(view))
@@ -248,11 +292,26 @@ def console_page(
     return decorate
 
 
+def _with_form(function: _View, form: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """A view that calls `form` for GET and after a refusal, and `function` for POST."""
+
+    def handle(page: PageContext, /, **arguments: Any) -> HttpResponseBase:
+        if not page.is_post or "preset" in page.request.POST:  # a preset's button only fills in the form
+            return form(page, **arguments)
+        try:
+            return function(page, **arguments)
+        except GatewayError as refusal:
+            return form(page, **arguments, problem=refusal)
+
+    return handle
+
+
 def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> PageContext:
+    """Identify the person and choose their directory; raises Unauthorized and SecondFactorMissing."""
     directories = find_directories(getattr(request.user, "connection", None)) if request.user.is_authenticated else []
     ids = [item.client_id for item in directories]
-    chosen = request.session.get(CHOSEN_DIRECTORY)
-    # Django's middleware has checked the CSRF token, as for every page.
+    chosen = request.session.get(CHOSEN_DIRECTORY)  # it may have been disabled since
+    # Django's middleware has checked the CSRF token already.
     call = identify_session(
         request,
         check_csrf=False,
@@ -262,8 +321,8 @@ def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> PageContext
     return PageContext(request, call, directories)
 
 
-def refusal_page(request: HttpRequest, page: PageContext | None, error: GatewayError) -> HttpResponse:
-    """What a person sees of a refusal: a page, or with htmx a message in the frame of the page they are on."""
+def render_refusal(request: HttpRequest, page: PageContext | None, error: GatewayError) -> HttpResponse:
+    """Render a refusal as a page, or for htmx as a message in the current page."""
     template = "console/_problem.html" if page is not None and page.is_partial else "console/refusal.html"
     response = render(request, template, {"page": page, "problem": error}, status=error.status)
     for name, value in error.headers.items():
@@ -273,13 +332,30 @@ def refusal_page(request: HttpRequest, page: PageContext | None, error: GatewayE
 
 def _send_to_sign_in(request: HttpRequest) -> HttpResponse:
     is_partial = "HX-Request" in request.headers
-    # A form that was sent is lost with its session; the way back leads to the page that had it.
-    there = own_path(request, request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path())
-    return _send_to(request, page_address("sign-in") + (f"?{urlencode({'next': there})}" if there else ""))
+    # htmx requests a part: after signing in, the person wants the page around it.
+    next_url = same_site_path(
+        request, request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path()
+    )
+    return _send_to(request, page_url("sign-in") + (f"?{urlencode({'next': next_url})}" if next_url else ""))
 
 
 def _send_to(request: HttpRequest, address: str) -> HttpResponse:
-    """To another page, of a whole page and of a part of one."""
+    """Redirect a browser or htmx to another page."""
     if "HX-Request" in request.headers:
+        # The browser would follow a 302 itself, and htmx would swap the whole page into a part of this one.
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
+
+
+def same_site_path(request: HttpRequest, address: str) -> str | None:
+    """Path, query and fragment of a URL of this gateway; None for any other URL.
+
+    The result has neither scheme nor host, and no browser can read one into it (as into `//host`): phishing uses open
+    redirects to borrow a trusted name (CWE-601).
+    """
+    if not url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure()):
+        return None
+    parts = urlsplit(address)
+    if not parts.path.startswith("/") or parts.path.startswith("//") or "\\" in address:
+        return None
+    return urlunsplit(("", "", parts.path, parts.query, parts.fragment))

@@ -1,1 +1,1 @@
-"""The floor that everything stands on: operation and registry, call, errors, configuration. Imports nothing of ours."""
+"""The floor that everything stands on: operations, calls, errors, configuration, secrets. Imports no app of ours."""

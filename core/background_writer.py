@@ -1,4 +1,4 @@
-"""What waits in memory until a thread of its own writes it: records of reads, and outcomes that come late."""
+"""A queue in memory that one thread writes to the database: records of reads, and outcomes that come late."""
 
 import os
 import threading
@@ -13,9 +13,9 @@ _Item = TypeVar("_Item")
 class BackgroundWriter(Generic[_Item]):
     """A bounded queue and the thread that empties it, in order.
 
-    `write` gets at most `batch` items and says whether it could write them; if not, it is asked again `retry` seconds
-    later. Items wait `delay` seconds for others to be written with them. The thread starts with the first item, so
-    never before a fork. A process that ends as it should writes what is waiting; one that is killed loses it.
+    `write` gets at most `batch` items and returns whether it could write them; if not, it is called again after `retry`
+    seconds. Items wait `delay` seconds for others to be written with them. The thread starts with the first item, so
+    never before a fork. A process that exits in order writes what is waiting; one that is killed loses it.
     """
 
     def __init__(
@@ -38,30 +38,30 @@ class BackgroundWriter(Generic[_Item]):
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """Begin empty, as in a forked child: what was waiting is the parent's to write."""
+        """Start empty, as a forked child must: the parent writes what was waiting."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._writing = threading.Lock()
         self._waiting: list[_Item] = []
         self._thread: threading.Thread | None = None
         self.refused = 0
-        """Items for which there was no room. Whoever tells of them sets it back."""
+        """Items refused because the queue was full. Whoever reports the number resets it."""
 
     def add(self, item: _Item) -> bool:
-        """Let an item wait; False where there is no room for it."""
-        with self._lock:  # entering the condition itself takes thrice as long
+        """Queue an item; False if the queue is full."""
+        with self._lock:  # entering the condition itself takes three times as long
             if len(self._waiting) >= self.capacity:
                 self.refused += 1
                 return False
             self._waiting.append(item)
-            if self._thread is None or not self._thread.is_alive():  # an error nobody thought of may have ended it
+            if self._thread is None or not self._thread.is_alive():  # an unexpected error may have ended it
                 self._start()
             if len(self._waiting) in (1, self.batch):
                 self._changed.notify()
             return True
 
     def flush(self) -> bool:
-        """Write what is waiting, from the calling thread; False if that is not possible now."""
+        """Write everything that waits, in the calling thread; False if `write` cannot now."""
         with self._writing:
             while True:
                 with self._lock:
@@ -74,7 +74,8 @@ class BackgroundWriter(Generic[_Item]):
                     del self._waiting[: len(batch)]
 
     def _start(self) -> None:
-        if self._thread is None:  # after the fork: a child of multiprocessing runs finalizers of its own, and no atexit
+        # Not atexit, which children of multiprocessing skip; and after the fork, where finalizers are cleared.
+        if self._thread is None:
             Finalize(None, self.flush, exitpriority=10)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()

@@ -1,19 +1,21 @@
-"""Who calls, with what, for which directory: the context every operation gets as its first argument.
+"""Who calls, with which credential, for which directory: the first argument of every operation.
 
-A call is a value. It is made once by a surface from what `keys` knows and never changed on the way.
+A call is a value: a surface makes it once from what `keys` knows, and nothing changes it on the way. The answer may be
+a stream, a whole list in parts as they come, which `gateway.surfaces.rendering` writes.
 """
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID, uuid4
 
 from core.errors import GatewayError
-from core.streams import StreamFormat
 
 
 class Surface(StrEnum):
-    """The way in. `worker` is an approved change or a run being applied."""
+    """The way in. `worker` applies approved changes and runs."""
 
     API = "api"
     REST = "rest"
@@ -21,10 +23,39 @@ class Surface(StrEnum):
     WORKER = "worker"
 
 
-Scopes = tuple[tuple[UUID, ...], ...]
-"""Where a caller may work: objectGUIDs of base objects, of each tuple one of which has to hold whatever is touched.
+StreamPart = Sequence[Mapping[str, Any]]
 
-The role of a key is one tuple, what confines its owner another; without any tuple the caller is not confined.
+
+class StreamFormat(StrEnum):
+    """How the records of a stream are written, by media type."""
+
+    NDJSON = "application/x-ndjson"
+    CSV = "text/csv"
+
+
+def _nobody(_: GatewayError) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class RecordStream:
+    """A list that is sent while it is still being read. Whoever takes one iterates `parts` to the end or closes it.
+
+    `attributes` are the names in the records' member `attributes`, in order; None if they are not known before the end.
+    `absent` are members that are null in every record. `failed` is called with the error that broke the stream.
+    """
+
+    parts: Iterator[StreamPart]
+    form: StreamFormat
+    attributes: tuple[str, ...] | None = None
+    absent: frozenset[str] = frozenset()
+    failed: Callable[[GatewayError], None] = _nobody
+
+
+Scopes = tuple[tuple[UUID, ...], ...]
+"""Where a caller may work: objectGUIDs of base objects. Each tuple must have a base above the object that is touched.
+
+One tuple is that of the key's role, another that of its owner. Without any the caller is not confined.
 """
 
 
@@ -34,11 +65,11 @@ class CredentialKind(StrEnum):
     SESSION = "session"
     AGENT_TOKEN = "agentToken"  # noqa: S105 - a kind's name
     GATEWAY = "gateway"
-    """None: the gateway does by itself what somebody has to answer for, such as deactivating who has left."""
+    """No credential: the gateway acts by itself in somebody's name, such as when it deactivates who has left."""
 
 
 class SupervisionLevel(StrEnum):
-    """Which changes wait for a person. The order is from strict to free."""
+    """Which changes wait for a person, from the strictest level to the freest."""
 
     ASK_EVERY_CHANGE = "ask_every_change"
     ASK_DESTRUCTIVE_SECURITY = "ask_destructive_security"
@@ -56,10 +87,10 @@ class PersonRef:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRef:
-    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None.
+    """The credential presented. `id` is stable and not secret; `name` is that of the API key or agent, else None.
 
-    Of an agent `id` is its client's, which agents of several people may share: `grant_id` is what its person consented
-    to.
+    An agent's `id` is its OAuth client's, which agents of several people may share; `grant_id` is its person's consent.
+    If `withdraws_own_only`, it may withdraw what it has asked for, and nothing else of its person's.
     """
 
     kind: CredentialKind
@@ -67,10 +98,11 @@ class CredentialRef:
     name: str | None = None
     expires_at: datetime | None = None
     grant_id: UUID | None = None
+    withdraws_own_only: bool = False
 
     @property
     def unique_id(self) -> str:
-        """What belongs to the credential is kept under this: no other one has the same."""
+        """Identifies the credential among all others; what belongs to it is stored under this."""
         return self.id if self.grant_id is None else str(self.grant_id)
 
 
@@ -78,7 +110,7 @@ class CredentialRef:
 class DirectoryRef:
     """The directory connection chosen for the call.
 
-    `protection_changes` counts the gateway's own changes of who is protected: nothing older than them is shown.
+    `protection_changes` counts the gateway's own changes of who is protected, so that a cache from before is not used.
     """
 
     id: UUID
@@ -91,20 +123,19 @@ class DirectoryRef:
 class Call:
     """One call of one operation.
 
-    `permissions` are the effective ones (`app.codename`), read for this call. `scopes` say where they count: what the
-    role and the person behind the call are confined to; empty means unrestricted. `supervision` is None for a person,
-    who is never held.
-    `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
-    needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header;
-    `if_none_match` those of a read's If-None-Match: of an object in one of them nothing but the version is wanted.
-    `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
-    place of the item that the call is for in its batch. `call_id` is the gateway's own identifier of the request that
-    is answered: the items of a batch share it, a retry has another one. `request_id` is the client's word, good for
-    display and search alone: any number of requests may share it. `interrupted` are the `call_id`s of earlier attempts
-    under the same idempotency key that came to no final answer. With `stream_as` an operation that lists directory
-    objects returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed
-    objects may hold octets of UTF-8 in place of text: the surface writes JSON of them (`core.text.json_text`).
-    `prefetch` is what is read at once for calls that are prepared together (a `directory.lookup.prefetch.Prefetch`).
+    - `permissions` are the effective ones (`app.codename`), read for this call; `scopes` confine where they count.
+    - `supervision` is None for a person, whose changes are never held.
+    - `directory` is None if none could be chosen; `directory_refusal` is then the error of operations that need one.
+    - `if_match` holds the versions of an If-Match header (`*` for any), None without one; `if_none_match` those of a
+      read's If-None-Match: the caller has these already.
+    - `change_request_id` is set while an approved change is applied; only the hold is skipped then.
+    - `call_id` is the gateway's own identifier of the request: the items of a batch share it, a retry has another.
+      `batch_index` is an item's position in its batch.
+    - `request_id` comes from the client and is for display and search only: any number of requests may share it.
+    - `interrupted` are the `call_id`s of earlier attempts under the same idempotency key that got no final answer.
+    - `stream_as` asks an operation that lists objects for all of them as a `RecordStream` instead of a page.
+    - `takes_octets` lets attributes of listed objects hold UTF-8 octets instead of text (`core.shapes.encode_json`).
+    - `prefetch` is a `directory.lookup.prefetch.Prefetch`, shared by calls that are prepared together.
     """
 
     surface: Surface
@@ -114,7 +145,7 @@ class Call:
     scopes: Scopes = ()
     supervision: SupervisionLevel | None = None
     directory: DirectoryRef | None = None
-    directory_refusal: GatewayError | None = field(default=None, compare=False)
+    directory_refusal: GatewayError | None = field(default=None, compare=False)  # exceptions compare by identity
     client_address: str | None = None
     request_id: str = ""
     call_id: UUID = field(default_factory=uuid4)
@@ -130,8 +161,8 @@ class Call:
     takes_octets: bool = False
     prefetch: object = field(default=None, compare=False, repr=False)
 
-    def knows(self, version: str) -> bool:
-        """Whether the caller of a read has this version already, and wants no more than to hear it."""
+    def has_version(self, version: str) -> bool:
+        """Whether the caller of a read has this version already and needs no body."""
         known = self.if_none_match
         return known is not None and (version in known or "*" in known)
 

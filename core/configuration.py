@@ -20,7 +20,7 @@ SECRET_VARIABLES = (
     *("DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "REDIS_PASSWORD", "REDIS_SENTINEL_PASSWORD"),
     "EMAIL_HOST_PASSWORD",
 )
-"""Variables that are or hold a secret. Each can come from a file, which the same name with `_FILE` names."""
+"""Variables that are or contain a secret. Each can come from a file instead, named by the variable with `_FILE`."""
 
 VARIABLES = frozenset(
     (
@@ -35,7 +35,7 @@ VARIABLES = frozenset(
         *(f"{name}_FILE" for name in SECRET_VARIABLES),
     )
 )
-"""Variables of the environment that are no keys of the configuration; two of GATEWAY's are the tests'."""
+"""Environment variables that are not keys of the configuration. TEST_DATABASE and SCREENSHOTS are the tests'."""
 
 
 class BadConfiguration(Exception):
@@ -43,7 +43,7 @@ class BadConfiguration(Exception):
 
 
 def _require_network(value: str) -> str:
-    ip_network(value)  # host bits in a block are refused: they are usually a typing error
+    ip_network(value)  # refuses host bits in a block, which are usually a typing error
     return value
 
 
@@ -169,8 +169,8 @@ class SearchesSection(Section):
     )
     ExpensiveSeconds: Annotated[int, Field(ge=1, le=120)] = Field(
         1,
-        description="Seconds that a domain controller may spend on an expensive search (1–120). Raise it for in-chain "
-        "filters on large domains.",
+        description="Seconds that a domain controller may spend on an expensive search (1–120). Raise it for filters "
+        "that follow chains of other links than memberships.",
     )
     WaitSeconds: Annotated[float, Field(ge=0, le=20)] = Field(
         5, description="Seconds that a search waits for another one of the same credential before it answers 429."
@@ -241,15 +241,36 @@ class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of an access token in minutes.")
 
 
+_TAKEN_SCHEMES = frozenset(
+    "about blob data file ftp http https javascript ldap ldaps mailto smb tel vbscript view-source ws wss".split()
+)
+"""Browsers and their machines act on these themselves: they lead to no program that has asked for a sign-in."""
+
+
+def _require_private(scheme: str) -> str:
+    if scheme in _TAKEN_SCHEMES:
+        raise ValueError("must be the scheme of a program of its own")
+    return scheme
+
+
+PrivateScheme = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*$"), AfterValidator(_require_private)]
+
+
 class AgentsSection(Section):
     Enabled: bool = Field(False, description="Whether people can connect AI agents: the endpoint and its sign-in.")
     Registration: Literal["open", "closed"] = Field(
         "open", description="Whether agents register themselves, or only administrators make their clients."
     )
     RegistrationsPerHour: PositiveInt = Field(20, description="Registrations of agents from one address in an hour.")
+    RedirectSchemes: tuple[PrivateScheme, ...] = Field(
+        ("cursor", "vscode", "vscode-insiders", "windsurf"),
+        description="Schemes of programs on people's machines to which the answer of a sign-in may go, besides https "
+        "and loopback.",
+    )
     MaxPendingRequests: PositiveInt = Field(
         20,
-        description="Changes of one agent that may wait for a person at once; more are refused meanwhile.",
+        description="Changes of one agent that may wait for a person at once, those of one call counted once; more are "
+        "refused meanwhile.",
     )
     ChangesPerHour: PositiveInt = Field(200, description="Changes that one agent may ask for in an hour.")
     MetadataDocuments: bool = Field(
@@ -286,6 +307,15 @@ class MetricsSection(Section):
     )
 
 
+class DocumentationSection(Section):
+    BaseUrl: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
+        description="Address at which this documentation is served (`make docs` builds it). The `type` of a problem "
+        "then leads to the line of its code.",
+    )
+
+
 class Configuration(BaseModel):
     """All sections."""
 
@@ -307,6 +337,7 @@ class Configuration(BaseModel):
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()
     Metrics: MetricsSection = MetricsSection()
+    Documentation: DocumentationSection = DocumentationSection()
 
 
 def _field_type(path: list[str]) -> Any:
@@ -335,7 +366,7 @@ def _environment_value(path: list[str], text: str) -> Any:
 
 
 def _merge(values: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Lay given tables over the defaults, so that naming one key of a limit keeps the others."""
+    """Merge `given` tables into the defaults in place, so that setting one key of a limit keeps the others."""
     for name, value in given.items():
         if isinstance(value, dict) and isinstance(values.get(name), dict):
             _merge(values[name], value)
@@ -357,7 +388,7 @@ def load_configuration(environment: Mapping[str, str] = os.environ) -> Configura
             _require_known_variable(key)
             continue
         if path[0] not in Configuration.model_fields:
-            _require_other_section(key, path)
+            _refuse_misspelt_section(key, path)
             continue
         holder = values
         for name in path[:-1]:
@@ -368,11 +399,11 @@ def load_configuration(environment: Mapping[str, str] = os.environ) -> Configura
     try:
         return Configuration.model_validate(values)
     except ValidationError as refusal:
-        raise BadConfiguration("; ".join(_described(error) for error in refusal.errors())) from None
+        raise BadConfiguration("; ".join(_complaint(error) for error in refusal.errors())) from None
 
 
-def _described(error: Any) -> str:
-    """One thing that is wrong with the values, and what may have been meant by an unknown name."""
+def _complaint(error: Any) -> str:
+    """One validation error as text, with the nearest known name for an unknown one."""
     path = [str(part) for part in error["loc"]]
     if error["type"] != "extra_forbidden":
         return f"{':'.join(path)}: {error['msg']}"
@@ -383,9 +414,9 @@ def _described(error: Any) -> str:
 
 
 def _require_known_variable(name: str) -> None:
-    """Refuse a variable that is spelt nearly as one of the gateway's. Others that begin so may be somebody else's.
+    """Refuse a misspelling of one of the gateway's variables; other names may belong to another program.
 
-    Names without GATEWAY_ in front are common: of those only a slip of one letter or two is refused.
+    Names without the prefix GATEWAY_ are common, so there only a slip of a letter or two is refused.
     """
     if name in VARIABLES:
         return
@@ -393,8 +424,8 @@ def _require_known_variable(name: str) -> None:
         raise BadConfiguration(f"{name}: there is no such variable; the nearest is {near}")
 
 
-def _require_other_section(name: str, path: list[str]) -> None:
-    """Refuse a variable that is spelt nearly as a key of the configuration is."""
+def _refuse_misspelt_section(name: str, path: list[str]) -> None:
+    """Refuse a variable that is nearly a key of the configuration; others with `__` may belong to another program."""
     section = nearest(path[0], Configuration.model_fields)
     if section is None:
         return
@@ -408,7 +439,7 @@ def _require_other_section(name: str, path: list[str]) -> None:
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.8) -> str | None:
-    """The known name that is spelt most like this one, upper case or not; None when none is like it."""
+    """The known name that is spelt most like this one, regardless of case; None if none is similar enough."""
     by_spelling = {each.casefold(): each for each in known}
     found = get_close_matches(name.casefold(), by_spelling, n=1, cutoff=cutoff)
     return by_spelling[found[0]] if found else None

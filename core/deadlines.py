@@ -1,6 +1,6 @@
-"""How long a request may go on starting new work, and whether its client is still waiting.
+"""How long a request may start new work, and whether its client is still waiting.
 
-A deadline never cuts off what was already sent to a directory. Workers have none: nobody waits for them.
+A deadline never cuts off what was already sent to a directory. Workers have none: no client waits for them.
 """
 
 import time
@@ -17,7 +17,7 @@ class OutOfTime(ServiceUnavailable):
 
 @dataclass(slots=True)
 class Deadline:
-    """`at` is by the monotonic clock of the process."""
+    """`at` is a time of the process's monotonic clock."""
 
     at: float
     has_begun: bool = False
@@ -25,14 +25,14 @@ class Deadline:
 
 
 current_deadline: ContextVar[Deadline | None] = ContextVar("current_deadline", default=None)
-"""That of the request being answered."""
+"""The deadline of the request being answered."""
 
 
 def require_time(*, changes: bool) -> None:
-    """Call it before each piece of work; raises OutOfTime when the request has run out of time.
+    """Check the deadline before each piece of work. Raises OutOfTime once the request has run out of time.
 
-    Work that `changes` nothing also ends when the client has gone away. A change goes on: a retry is answered with
-    what became of it.
+    Work that `changes` nothing also ends when the client has gone away. A change goes on: the client may retry, and is
+    then told its outcome.
     """
     deadline = current_deadline.get()
     if deadline is None:

@@ -1,6 +1,6 @@
-"""What the deployment gives through the environment: database, hosts, mail server. Read once by settings.
+"""What the deployment sets in the environment: database, hosts, mail server. `gateway.settings` reads it once.
 
-Redis is in `core.redis.urls`.
+`core.redis.urls` reads the address of Redis.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from core.configuration import BadConfiguration
 def database_from(url: str, password: str = "") -> dict[str, Any]:
     """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?host=/socket/dir`.
 
-    A password given beside the URL is meant literally, and is the one of a URL without any.
+    `password` is literal, not percent-encoded, and for a URL without one. Raises BadConfiguration.
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
@@ -46,12 +46,12 @@ def database_from(url: str, password: str = "") -> dict[str, Any]:
             "CONN_MAX_AGE": 600,
             "CONN_HEALTH_CHECKS": True,
         }
-    # Not the URL: it may have the password in it, at a place where it is not looked for.
+    # The message leaves the URL out: a malformed one may hold the password anywhere.
     raise BadConfiguration("DATABASE_URL: begins neither with sqlite:// nor with postgresql://")
 
 
 def hosts_from(environment: Mapping[str, str], *, development: bool) -> list[str]:
-    """The host names that the gateway answers to; every one in Development, unless some are named."""
+    """The host names that the gateway answers to; in Development any, unless some are named."""
     hosts = [host.strip() for host in environment.get("GATEWAY_ALLOWED_HOSTS", "").split(",") if host.strip()]
     if development:
         return hosts or ["*"]
@@ -64,7 +64,7 @@ def hosts_from(environment: Mapping[str, str], *, development: bool) -> list[str
 
 
 def mail_from(environment: Mapping[str, str], *, development: bool) -> dict[str, Any]:
-    """Django's settings for sending e-mail, under their own names; to the console in Development without EMAIL_HOST."""
+    """Django's settings for e-mail, by name. Development without EMAIL_HOST prints mail to the console."""
     mail: dict[str, Any] = {
         "EMAIL_HOST": environment.get("EMAIL_HOST") or "localhost",
         "EMAIL_PORT": _number(environment, "EMAIL_PORT", 25),

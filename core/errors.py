@@ -1,11 +1,13 @@
-"""The error family: every refusal the gateway can answer with. Code raises; the problem handler alone renders.
+"""The errors that the gateway can answer with. Code raises them; the problem handler alone renders them.
 
-Errors of the directory itself live in `directory.errors`, those of one app in that app.
+Errors of the directory are in `directory.errors`, those of one app in that app.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
+
+from django.conf import settings
 
 from core.text.messages import message
 
@@ -24,11 +26,22 @@ class FieldError:
         return {**where, "code": self.code, "detail": self.detail}
 
 
+def anchor_of(code: str) -> str:
+    """Where the documentation's table of codes (docs/api.md#codes) has the line of a code."""
+    return code.lower().replace(".", "-")
+
+
+def problem_type(code: str) -> str:
+    """The address of a code's line in the documentation, where the configuration says where that is served."""
+    base = settings.CONFIGURATION.Documentation.BaseUrl.rstrip("/")
+    return f"{base}/api.html#{anchor_of(code)}" if base else "about:blank"
+
+
 class GatewayError(Exception):
     """A refusal with an HTTP status, a stable code and a sentence for the caller.
 
-    `errors` name offending fields, `members` are further members of the problem (`maxBodyBytes=…`),
-    `headers` go with the response.
+    `errors` name the offending fields, `members` are more members of the problem (`maxBodyBytes=…`), `headers` go into
+    the response.
     """
 
     status: ClassVar[int] = 500
@@ -60,16 +73,16 @@ class GatewayError(Exception):
         sentence: str | None = None,
         **members: Any,
     ) -> Self:
-        """The refusal of one field. The whole says the same, of a `subject` if the detail names none; or `sentence`."""
+        """Refuse one field. The problem repeats the detail, after a `subject` if given, or says `sentence` instead."""
         error = FieldError(cls.code, detail, pointer=pointer, parameter=parameter)
         if subject is not None:
             sentence = message("{name}: {detail}", name=subject, detail=detail)
         return cls(sentence or detail, errors=[error], **members)
 
     def as_problem(self) -> dict[str, Any]:
-        """The problem's members that the error itself knows; `instance` and `requestId` are the handler's."""
+        """The problem details without `instance` and `requestId`, which the handler adds."""
         problem: dict[str, Any] = {
-            "type": "about:blank",
+            "type": problem_type(self.code),
             "title": self.title,
             "status": self.status,
             "detail": self.detail,
@@ -81,15 +94,15 @@ class GatewayError(Exception):
         return problem
 
 
-def every_error(family: type[GatewayError] = GatewayError) -> Iterator[type[GatewayError]]:
-    """A class of errors and all those below it; a code's own class comes before those that say the same otherwise."""
+def error_classes(family: type[GatewayError] = GatewayError) -> Iterator[type[GatewayError]]:
+    """A class of errors and its subclasses, each class before those that share its code under another title."""
     yield family
     for error in family.__subclasses__():
-        yield from every_error(error)
+        yield from error_classes(error)
 
 
 class MalformedRequest(GatewayError):
-    """The body is no JSON document that could be read in one way only."""
+    """The body is not JSON, or JSON that parsers read differently, such as with a member twice."""
 
     status, code, title = 400, "Request.Malformed", "The request body is not valid JSON"
 
@@ -107,7 +120,7 @@ class InvalidRequest(GatewayError):
 
 
 def invalid_member(member: str, detail: str) -> InvalidRequest:
-    """The refusal of one member of a body; `member` is its JSON pointer's path, `role` or `scopes/0`."""
+    """The refusal of one member of a body; `member` is the path of its JSON pointer, such as `role` or `scopes/0`."""
     return InvalidRequest.naming(detail, pointer=f"#/{member}", subject=f"#/{member}")
 
 
@@ -121,7 +134,7 @@ class ClientIdRequired(GatewayError):
 
 
 class Unauthorized(GatewayError):
-    """No usable credential. Every reason gets the same body: the reason itself goes to the security log only."""
+    """No usable credential. The answer never says why, so that it cannot be probed; the security log does."""
 
     status, code, title = 401, "Auth.Unauthorized", "A valid credential is required"
 
@@ -130,12 +143,13 @@ class Unauthorized(GatewayError):
 
 
 class Forbidden(GatewayError):
-    """The caller may not do this. Names nothing, whatever was missing."""
+    """The caller may not do this. The answer never names the permissions that are `missing`, where they are known."""
 
     status, code, title = 403, "Auth.Forbidden", "This operation is not allowed"
 
-    def __init__(self) -> None:
+    def __init__(self, missing: frozenset[str] = frozenset()) -> None:
         super().__init__()
+        self.missing = missing
 
 
 class NotFound(GatewayError):
@@ -151,9 +165,13 @@ class NotAcceptable(GatewayError):
 
 
 class Conflict(GatewayError):
-    """The state of something of the gateway's own (a role in use, a key revoked) does not allow the change."""
+    """The state of one of the gateway's own records (a role in use, a key revoked) does not allow the change."""
 
     status, code, title = 409, "Request.Conflict", "The current state does not allow this"
+
+
+class BodyNotReceived(GatewayError):
+    status, code, title = 408, "Request.Timeout", "The request body did not arrive in time"
 
 
 class LengthRequired(GatewayError):

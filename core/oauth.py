@@ -1,4 +1,4 @@
-"""The settings of the OAuth toolkit: OAuth 2.1, with every strict option of RFC 9700 that it has."""
+"""Settings of Django OAuth Toolkit: OAuth 2.1, with every strict option of RFC 9700 that the toolkit has."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def provider_settings() -> dict[str, Any]:
     """The value of `OAUTH2_PROVIDER`. `keys.agents.scopes` declares the scopes."""
     return {
         "OAUTH2_SERVER_CLASS": "keys.agents.server.AgentServer",
-        "OAUTH2_VALIDATOR_CLASS": "keys.agents.validator.AgentValidator",
+        "OAUTH2_VALIDATOR_CLASS": "keys.agents.server.AgentValidator",
         "ACCESS_TOKEN_EXPIRE_SECONDS": ACCESS_TOKEN_SECONDS,
         "REFRESH_TOKEN_EXPIRE_SECONDS": REFRESH_TOKEN_SECONDS,
         "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": 0,
@@ -20,7 +20,7 @@ def provider_settings() -> dict[str, Any]:
         "AUTHORIZATION_CODE_EXPIRE_SECONDS": CODE_SECONDS,
         "PKCE_REQUIRED": True,
         "REQUEST_APPROVAL_PROMPT": "force",
-        # Which redirect addresses are allowed, `keys.agents.redirects` decides: http on loopback alone.
+        # `keys.agents.clients` decides which redirect URIs are allowed: http on loopback only.
         "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
         "ALLOW_URI_WILDCARDS": False,
         "ALLOW_LOCALHOST_LOOPBACK": True,
@@ -33,9 +33,9 @@ def provider_settings() -> dict[str, Any]:
         "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN": True,
         "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING": True,
         "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED": True,
-        # RFC 8252 section 7.3: what runs on somebody's own machine is answered there, without TLS.
+        # RFC 8252 section 7.3: native apps receive the redirect on loopback, without TLS.
         "COMPLIANT_BCP_RFC9700_REDIRECT_URI_SCHEME": False,
         "OIDC_ENABLED": False,
-        "DCR_ENABLED": False,  # the gateway's own registration issues no tokens
-        "CIMD_ENABLED": False,  # nor does the toolkit fetch anything
+        "DCR_ENABLED": False,  # the gateway has a registration endpoint of its own, which issues no tokens
+        "CIMD_ENABLED": False,  # the gateway fetches metadata documents itself, from allowed hosts only
     }

@@ -5,6 +5,8 @@ The surfaces (HTTP, batch, agent tools) and the pipeline are driven by these rec
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from email.utils import formatdate
 from enum import StrEnum
 from functools import partial
 from types import EllipsisType
@@ -27,13 +29,13 @@ class Target(StrEnum):
     """What an operation is about: whether it needs a directory, and what `{id}` in its path names."""
 
     OBJECT = "object"  # an object of a directory, named by its objectGUID
-    SUBTREE = "subtree"  # the same with everything below it, to which happens what happens to it
+    SUBTREE = "subtree"  # an object and everything below it, which shares its fate
     DIRECTORY = "directory"  # a directory as a whole, or what the gateway keeps for one: saved filters, runs
     GATEWAY = "gateway"  # the gateway's own tables
 
 
 class Risk(StrEnum):
-    """How dangerous a change is. Of several, security wins, then destructive."""
+    """How dangerous a change is. Of several risks, security wins, then destructive."""
 
     ORDINARY = "ordinary"
     DESTRUCTIVE = "destructive"
@@ -58,16 +60,37 @@ NO_INVERSE = None
 HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 
 
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """An operation is deprecated since a day, and removed on its `sunset` at the earliest (docs/api.md#deprecation).
+
+    `instead` tells integrators in a sentence what to use. Raises ValueError for a sunset less than a year away.
+    """
+
+    since: date
+    sunset: date
+    instead: str
+
+    def __post_init__(self) -> None:
+        if self.sunset - self.since < timedelta(days=365):
+            raise ValueError("what is deprecated stays for a year")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of RFC 9745 and RFC 8594."""
+        since, sunset = (datetime.combine(day, time(), tzinfo=UTC).timestamp() for day in (self.since, self.sunset))
+        return {"Deprecation": f"@{since:.0f}", "Sunset": formatdate(sunset, usegmt=True)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One thing the gateway can do.
 
-    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `label` is what people call
-    it, with what it is done to in braces: `Read {a user}`, in whose place a known name is put; `permission` admits the
-    caller if any of its members is held; `requires` is what every such call needs besides (what the target itself asks
-    for is the proposal's business); `risk` is the least risk of a change, `inverse` the verb of the one that takes it
-    back; `creates` is whether it makes what it answers with; `body` and `query` are input shapes; `output` is a
-    TypedDict, None for an empty answer.
+    `name` is `<resource>.<action>`; `route` is `METHOD path/{id}` below the surface's prefix; `label` is what people
+    call it, with its object in braces (`Read {a user}`), which the object's name replaces where it is known. A caller
+    needs any one of `permission` and all of `requires`; a proposal may ask for more because of its target. `risk` is
+    the lowest risk of a change, `inverse` the action that undoes it. `creates` says whether the answer is a new object.
+    `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
     """
 
     name: str
@@ -87,6 +110,7 @@ class Operation:
     output: Any
     surfaces: frozenset[Surface]
     batchable: bool
+    deprecation: Deprecation | None = None
 
     @property
     def method(self) -> str:
@@ -105,18 +129,21 @@ class Operation:
         return self.name.partition(".")[2]
 
     @property
-    def on_directory(self) -> bool:
+    def needs_directory(self) -> bool:
         """Whether the operation needs a directory connection."""
         return self.target is not Target.GATEWAY
 
     @property
     def names_object(self) -> bool:
-        """Whether `id` in its path is the objectGUID of a directory object."""
+        """Whether `{id}` in its path is the objectGUID of a directory object."""
         return self.target in (Target.OBJECT, Target.SUBTREE)
 
     @property
     def is_creation(self) -> bool:
-        """Whether nothing that it names has a version: only the `*` of If-Match holds (RFC 9110 section 13.1.1)."""
+        """Whether its path names no object that could have a version, so that If-Match can hold no more than `*`.
+
+        RFC 9110 section 13.1.1.
+        """
         return self.effect is not Effect.READ and "{id}" not in self.path
 
     @property
@@ -125,6 +152,10 @@ class Operation:
         if self.output is None:
             return 204
         return 201 if self.creates else 200
+
+    def may_be_called_with(self, permissions: frozenset[str]) -> bool:
+        """Whether these permissions admit a caller at all; the target may ask for more."""
+        return SIGNED_IN in self.permission or bool(self.permission & permissions)
 
     @property
     def summary(self) -> str:
@@ -152,13 +183,16 @@ def operation(
     rate: RateCategory = RateCategory.GLOBAL,
     query: type[Query] | None = None,
     body: type[Body] | None = None,
-    output: Any = None,
+    output: Any = ...,
     surfaces: frozenset[Surface] = HTTP_SURFACES,
     batchable: bool = False,
+    deprecation: Deprecation | None = None,
 ) -> Callable[[F], F]:
-    """Declare a function as an operation. A second declaration of a name or route is an error.
+    """Declare a function as an operation. Raises ValueError for a second declaration of a name or route.
 
-    A change of the directory has to say its inverse, or that it has none. The catalogue has its `label`.
+    The function's annotations give the shapes of query, body and output unless the arguments do. A change of the
+    directory returns a proposal, so it must pass the `output` that callers get, if any, and its `inverse` or
+    `NO_INVERSE`. The German catalogue translates the `label`.
     """
     declared = locals()
     admitted = frozenset({permission}) if isinstance(permission, str) else permission
@@ -175,7 +209,15 @@ def operation(
         for other in _operations.values():
             if other.name == name or (other.route == route and other.surfaces & surfaces):
                 raise ValueError(f"operation {name} ({route}) is declared already, as {other.name} ({other.route})")
-        own = {"permission": admitted, "inverse": None if isinstance(inverse, EllipsisType) else inverse}
+        annotated = function.__annotations__
+        answered = None if effect is Effect.CHANGE else annotated["return"]
+        own = {
+            "permission": admitted,
+            "inverse": None if isinstance(inverse, EllipsisType) else inverse,
+            "query": query or annotated.get("query"),
+            "body": body or annotated.get("body"),
+            "output": answered if isinstance(output, EllipsisType) else output,
+        }
         _operations[name] = Operation(function=function, **{**declared, **own})
         return function
 
@@ -183,16 +225,17 @@ def operation(
 
 
 rest_operation = partial(operation, surfaces=frozenset({Surface.REST}))
-"""The same of one that people and their tools have on `/rest`, and integrations do not."""
+"""Declare an operation for people and their tools (`/rest`) that integrations (`/api`) do not have."""
 administration = partial(rest_operation, effect=Effect.ADMINISTER)
-"""The same of one that changes the gateway's own tables."""
+"""Declare an operation on `/rest` that changes the gateway's own tables."""
 
 
 def find_operation(name: str) -> Operation:
-    """The operation of that name; KeyError when there is none."""
+    """The operation of that name; raises KeyError."""
     return _operations[name]
 
 
 def operations(surface: Surface | None = None) -> Iterator[Operation]:
-    """All operations (of one surface), in the order of their declaration."""
+    """All operations, or those of one surface, in the order of their declaration."""
+    # A copy, because importing a module while somebody iterates declares more operations.
     return (item for item in list(_operations.values()) if surface is None or surface in item.surfaces)

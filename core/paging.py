@@ -1,32 +1,34 @@
 """Pages of a list: the query, the answer and the cursor that leads to the next page.
 
-The cursor is sealed (authenticated encryption), so it works in every process and after a restart, tells nothing and
-cannot be made up. It is bound to the credential and the parameters it was made with. Lists of our own tables are
-paged by key (`page_of`): rows that come or go meanwhile make no other row appear twice or not at all.
+Authenticated encryption seals the cursor: it works in every process and after a restart, reveals nothing and cannot be
+forged. It is bound to the credential and the parameters it was made with. Lists of our own tables use keyset
+pagination (`page_of`): rows that come or go in between make no other row appear twice or not at all.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain
-from typing import Annotated, Any, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db.models import Field, Q, QuerySet
 from pydantic import Field as Limits
 from typing_extensions import TypedDict
 
-from core.call import Call
+from core.call import Call, RecordStream, StreamFormat
 from core.errors import FieldError, GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
-from core.shapes import WHOLE_NUMBER, Query, without_default
-from core.streams import RecordStream, StreamFormat
+from core.shapes import WHOLE_NUMBER, Moment, Query, without_default
 from core.text.messages import message
 
 CURSOR_LIFE = timedelta(hours=24)
+_NEW = frozenset({"expand"})
+"""Parameters that the release before does not know: without them, its cursors go on here, and ours there."""
 _STREAMED_AT_ONCE = 500
-"""Rows of a stream that are in memory."""
+"""Rows of a stream that are in memory at a time."""
 
 ItemT = TypeVar("ItemT")
 
@@ -59,8 +61,28 @@ class Page(TypedDict, Generic[ItemT]):
     truncated: bool
 
 
+class SearchedPage(Page[ItemT], Generic[ItemT]):
+    """A page of a search that stops after a while. `searchedBackTo` says how far it has come, null if it has not.
+
+    Then the page may have few items or none, and `nextCursor` leads to where the search continues.
+    """
+
+    searchedBackTo: Moment | None
+
+
+class Found(NamedTuple):
+    """The rows that a search has found, and if it has stopped the keys down to which it has searched."""
+
+    rows: list[Any]
+    stopped_at: list[str] | None = None
+
+
+SearchRows = Callable[[QuerySet[Any], int, list[str] | None], Found]
+"""Finds rows of a list in its order: how many, and after the row with these keys."""
+
+
 def seal_cursor(call: Call, query: Query, position: Any, *, bound_to: str = "") -> str:
-    """A cursor holding `position` (any JSON value). `bound_to` names what else it belongs to, say the path's object."""
+    """Make a cursor that holds `position` (any JSON value). `bound_to` names what else it is for: the path's object."""
     content = {
         "for": _binding(call, query, bound_to),
         "until": (datetime.now(UTC) + CURSOR_LIFE).timestamp(),
@@ -70,12 +92,12 @@ def seal_cursor(call: Call, query: Query, position: Any, *, bound_to: str = "") 
 
 
 def open_cursor(call: Call, query: Query, cursor: str, *, bound_to: str = "") -> Any:
-    """The position that `seal_cursor` put in; raises CursorInvalid for any other credential, parameter or time."""
+    """The position in a cursor. Raises CursorInvalid if it has expired or belongs to another credential or query."""
     try:
         content = json.loads(decrypt(cursor))
     except (UndecryptableSecret, ValueError):
         raise CursorInvalid from None
-    # An encrypted secret of another kind is no cursor either.
+    # Whatever else the gateway encrypts with the same keys decrypts too, but is not a cursor.
     if not isinstance(content, dict) or content.get("for") != _binding(call, query, bound_to):
         raise CursorInvalid
     if datetime.now(UTC).timestamp() > content["until"]:
@@ -85,6 +107,9 @@ def open_cursor(call: Call, query: Query, cursor: str, *, bound_to: str = "") ->
 
 def _binding(call: Call, query: Query, bound_to: str) -> str:
     parameters = query.model_dump(mode="json", exclude={"cursor"})
+    for name in _NEW.intersection(parameters):
+        if parameters[name] is None:
+            del parameters[name]
     caller = [call.credential.kind, call.credential.unique_id, call.surface]
     whole = [*caller, type(query).__qualname__, parameters, bound_to]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
@@ -99,48 +124,67 @@ def page_of(
     render: Callable[[Any], ItemT],
     counted: bool = True,
     bound_to: str = "",
+    search: SearchRows | None = None,
 ) -> Page[ItemT]:
-    """One page of a table of the gateway's own, or all of it as a RecordStream where the call asks for one.
+    """One page of one of our own tables, or all of it as a RecordStream if the call asks for one.
 
-    `order` names fields or annotations (`-` before one for descending) that are never NULL, the last one unique. The
-    rows are counted once, for the first page, unless `counted` is False.
+    `order` names fields or annotations that are never NULL, `-` for descending; the last one is unique. Rows are
+    counted once, for the first page, unless `counted` is False. `search` reads the rows in a way of its own.
     """
+    search = search or partial(_find_rows, order)
     if call.stream_as is not None:
-        # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
-        return cast(Page[ItemT], _stream(queryset, call.stream_as, order, render))
+        # Only a surface that asked for a stream gets one; everybody else gets the page that the type promises.
+        return cast(Page[ItemT], _stream(queryset, call.stream_as, order, render, search))
     bound_to = f"{queryset.model._meta.label} {' '.join(order)} {bound_to}"
     if query.cursor is None:
+        keys = None
         total = queryset.count() if counted else None
     else:
         position = open_cursor(call, query, query.cursor, bound_to=bound_to)
-        total = position["total"]
-        queryset = queryset.filter(_after(queryset, order, position["keys"]))
-    rows = list(queryset.order_by(*order)[: query.page_size + 1])
-    next_cursor = None
+        keys, total = position["keys"], position["total"]  # from the first page: counting can cost more than a page
+    rows, stopped_at = search(queryset, query.page_size + 1, keys)
+    next_keys = stopped_at
     if len(rows) > query.page_size:
         rows.pop()
-        next_cursor = seal_cursor(call, query, {"keys": _keys(rows[-1], order), "total": total}, bound_to=bound_to)
+        next_keys, stopped_at = _keys(rows[-1], order), None
+    next_cursor = None
+    if next_keys is not None:
+        next_cursor = seal_cursor(call, query, {"keys": next_keys, "total": total}, bound_to=bound_to)
     return {"items": [render(row) for row in rows], "nextCursor": next_cursor, "total": total, "truncated": False}
 
 
+def _find_rows(order: tuple[str, ...], queryset: QuerySet[Any], count: int, after: list[str] | None) -> Found:
+    if after is not None:
+        queryset = queryset.filter(_after(queryset, order, after))
+    return Found(list(queryset.order_by(*order)[:count]))
+
+
 def _stream(
-    queryset: QuerySet[Any], form: StreamFormat, order: tuple[str, ...], render: Callable[[Any], Any]
+    queryset: QuerySet[Any],
+    form: StreamFormat,
+    order: tuple[str, ...],
+    render: Callable[[Any], Any],
+    search: SearchRows,
 ) -> RecordStream:
-    """All rows, read a few at a time; a failure before the first of them is raised here."""
-    parts = _parts(queryset, order, render)
+    """All rows, read a few at a time. A failure before the first is raised here, while the status can still tell it."""
+    parts = _parts(queryset, order, render, search)
     first = next(parts, [])
     return RecordStream(parts=chain([first], parts), form=form)
 
 
 def _parts(
-    queryset: QuerySet[Any], order: tuple[str, ...], render: Callable[[Any], Any]
+    queryset: QuerySet[Any], order: tuple[str, ...], render: Callable[[Any], Any], search: SearchRows
 ) -> Iterator[list[dict[str, Any]]]:
-    """By key, too: neither a cursor of the database nor a transaction is held while a client reads slowly."""
-    rows = list(queryset.order_by(*order)[:_STREAMED_AT_ONCE])
-    while rows:
+    """Read by key, too: a client that reads slowly must not keep a database cursor or a transaction open."""
+    keys = None
+    while True:
+        rows, stopped_at = search(queryset, _STREAMED_AT_ONCE, keys)
+        if not rows and stopped_at is None:
+            return
         yield [render(row) for row in rows]
-        rest = queryset.filter(_after(queryset, order, _keys(rows[-1], order)))
-        rows = list(rest.order_by(*order)[:_STREAMED_AT_ONCE]) if len(rows) == _STREAMED_AT_ONCE else []
+        keys = stopped_at or _keys(rows[-1], order)
+        if stopped_at is None and len(rows) < _STREAMED_AT_ONCE:
+            return
 
 
 def _keys(row: Any, order: tuple[str, ...]) -> list[str]:
@@ -152,7 +196,7 @@ def _as_text(value: Any) -> str:
 
 
 def _after(queryset: QuerySet[Any], order: tuple[str, ...], keys: list[str]) -> Q:
-    """The rows behind the one with these keys: (a, b) > (x, y), written out, as directions may differ."""
+    """The rows after the one with these keys: (a, b) > (x, y), spelled out because directions may differ."""
     behind = Q()
     equal = Q()
     for name, text in zip(order, keys, strict=True):
@@ -160,7 +204,7 @@ def _after(queryset: QuerySet[Any], order: tuple[str, ...], keys: list[str]) -> 
         value = _parsed(queryset, field, text)
         behind |= equal & Q(**{f"{field}__{step}": value})
         if not equal:
-            bound = Q(**{f"{field}__{step}e": value})  # implied, but an index can be entered by it
+            bound = Q(**{f"{field}__{step}e": value})  # redundant, but lets the database start in its index
         equal &= Q(**{field: value})
     return bound & behind
 

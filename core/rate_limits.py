@@ -1,6 +1,7 @@
-"""Counting against the rate limits, in Redis, for all processes. Which limits a request is under, the middleware knows.
+"""Counts requests against the rate limits, in Redis, for all processes. The middleware decides which limits apply.
 
-All limits of a request take 0.12 ms here; what is off the hot path is counted in `core.occasional_limits`.
+One script counts all limits of a request in 0.12 ms. django-ratelimit counts what is off the hot path: its windows end
+by the clock of the host that counts, and each limit takes several round trips, neither of which matters there.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,19 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django_ratelimit.core import get_usage
+from redis import RedisError
 
 from core.configuration import RateLimit
 from core.errors import RateLimited, ServiceUnavailable
 from core.operation import RateCategory
-from core.redis.quick_client import QuickRedis, RedisAway, Script
+from core.redis.clients import QuickRedis, RedisUnavailable, Script
 from core.text.messages import message
 
 logger = structlog.get_logger(__name__)
 
-# A window begins with its first request and ends with the key: Redis' clock alone decides, and PTTL is the exact rest.
+# A window begins with its first request and ends when the key expires. So Redis' clock alone decides, however far the
+# hosts' clocks differ, and PTTL is exactly what is left.
 _COUNT = Script("""
 local answer = {}
 for i, key in ipairs(KEYS) do
@@ -37,7 +41,7 @@ return table.concat(answer, ' ')
 """)
 
 PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
-"""Without counters these are refused: passwords must not be guessed while Redis is away."""
+"""Refused while nothing can be counted: stopping Redis must not make guessing passwords free."""
 PASSWORDS_WAIT = message("Password operations wait until the rate limits can be counted.")
 
 
@@ -47,7 +51,7 @@ class CountersUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One limit: at most `quota` requests in `window` seconds. `rule` tells path overrides of one category apart."""
+    """One limit: at most `quota` requests in `window` seconds. `rule` distinguishes path limits of one category."""
 
     name: str
     quota: int
@@ -64,11 +68,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How far a policy is used up; `rest` is the whole seconds until its window ends, at least 1."""
+    """How far a subject has used up a policy; `seconds_left` are whole seconds until the window ends, at least 1."""
 
     policy: Policy
     count: int
-    rest: int
+    seconds_left: int
 
     @property
     def is_exceeded(self) -> bool:
@@ -81,7 +85,7 @@ class Usage:
 
 @dataclass(slots=True)
 class RequestLimits:
-    """The limits of the request being served: what was counted, and the path's own limit where it has one."""
+    """The limits of the request being served: what was counted, and the path's own limit if it has one."""
 
     override: Policy | None = None
     usages: list[Usage] = field(default_factory=list)
@@ -96,50 +100,51 @@ def _redis(url: str) -> QuickRedis:
 
 
 def _add(url: str, keys: Sequence[str], windows: Sequence[int], amount: int = 1) -> list[int]:
-    """Add to counters: of each, what it counts now, and after how many milliseconds it ends."""
+    """Add to counters; return for each its new count and the milliseconds until it expires, alternating."""
     try:
         answer: bytes = _redis(url).run(_COUNT, keys, [*(str(seconds * 1000) for seconds in windows), str(amount)])
-    except RedisAway as error:
+    except RedisUnavailable as error:
         raise CountersUnavailable from error
     return [int(number) for number in answer.split()]
 
 
 def count(counted: Sequence[tuple[Policy, str]], *, amount: int = 1) -> list[Usage]:
-    """Count one request, or an amount, against each policy for its subject, at once. Raises CountersUnavailable."""
+    """Count one request, or `amount`, against each policy for its subject, atomically. Raises CountersUnavailable."""
     keys, windows = [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted]
     numbers = _add(settings.REDIS_URL, keys, windows, amount)
     return [
-        Usage(policy, number, max(1, -(-rest // 1000)))
-        for (policy, _), number, rest in zip(counted, numbers[::2], numbers[1::2], strict=True)
+        Usage(policy, number, max(1, -(-milliseconds // 1000)))
+        for (policy, _), number, milliseconds in zip(counted, numbers[::2], numbers[1::2], strict=True)
     ]
 
 
 @lru_cache(maxsize=4096)
 def address_subject(address: str) -> str:
-    """What an address is counted as: an IPv6 client has a whole /64 to choose addresses from."""
+    """The subject that an address is counted as: for IPv6 its /64, since a client can use any address of that."""
     if ip_address(address).version == 6:
         return str(ip_network((address, 64), strict=False))
     return address
 
 
-def count_category(category: RateCategory, address: str) -> None:
-    """Count a request against the limit of a category that its own address does not tell, such as a tool's.
+def count_category(category: RateCategory, address: str, credential: str) -> None:
+    """Count an agent's tool call, whose path does not reveal its category, for its address and for its credential.
 
-    A limit of the request's path has taken the category's place already. Raises RateLimited, or ServiceUnavailable
-    for passwords while they cannot be counted. A password change is counted by its operation.
+    Does nothing if the path has a limit of its own, which replaces the category's, or for a password change, which its
+    operation counts. Raises RateLimited, or ServiceUnavailable for password resets that cannot be counted.
     """
     limits = current_limits.get()
-    is_elsewhere = category in (RateCategory.GLOBAL, RateCategory.PASSWORD_CHANGE)
-    if not is_elsewhere and not (limits and limits.override):
+    if category is not RateCategory.PASSWORD_CHANGE and not (limits and limits.override):
         policy = Policy.of(category, getattr(settings.CONFIGURATION.RateLimiting, category))
-        _count_besides(policy, address_subject(address), is_needed=category in PASSWORD_CATEGORIES)
+        # The middleware has counted every request for its address.
+        addresses = () if category is RateCategory.GLOBAL else (address_subject(address),)
+        _count_besides(policy, *addresses, credential, is_needed=category in PASSWORD_CATEGORIES)
 
 
 def count_password_change(guid: UUID) -> None:
-    """Count a password change of one account, however it was named, on whichever surface and connection.
+    """Count a password change per account, however the caller named it, across all surfaces and connections.
 
-    A limit of the request's path takes the category's place. Raises RateLimited, or ServiceUnavailable when it cannot
-    be counted: guessing current passwords must not become free by stopping Redis.
+    A limit of the request's path replaces the category's. Raises RateLimited, or ServiceUnavailable if it cannot be
+    counted.
     """
     limits = current_limits.get()
     policy = limits.override if limits else None
@@ -147,17 +152,48 @@ def count_password_change(guid: UUID) -> None:
     _count_besides(policy, str(guid), is_needed=True)
 
 
-def _count_besides(policy: Policy, subject: str, *, is_needed: bool) -> None:
-    """Count the request being served against one more limit."""
+def _count_besides(policy: Policy, *subjects: str, is_needed: bool) -> None:
+    """Count the request being served against one more limit, for each subject."""
     if not settings.CONFIGURATION.RateLimiting.Enabled:
         return
     try:
-        (usage,) = count([(policy, subject)])
+        usages = count([(policy, subject) for subject in subjects])
     except CountersUnavailable:
         if is_needed:
             raise ServiceUnavailable(PASSWORDS_WAIT) from None
         return
     if limits := current_limits.get():
-        limits.usages.append(usage)
+        limits.usages.extend(usages)
+    if exceeded := [usage.seconds_left for usage in usages if usage.is_exceeded]:
+        raise RateLimited(retry_after=max(exceeded))
+
+
+def usage_of(name: str, subject: str, limit: RateLimit, *, counting: bool = True) -> Usage:
+    """How far a subject has used up a limit off the hot path; `counting` counts this time, too.
+
+    Raises CountersUnavailable.
+    """
+    rate = (limit.Requests, limit.WindowSeconds)
+    try:
+        usage = get_usage(None, group=name, key=lambda *_: subject, rate=rate, increment=counting)
+    except RedisError as error:
+        raise CountersUnavailable from error
+    return Usage(Policy.of(name, limit), usage["count"], max(1, usage["time_left"]))
+
+
+def require_below_limit(name: str, subject: str, limit: RateLimit, *, waits: str | None = None) -> None:
+    """Count what a subject does off the hot path; raises RateLimited.
+
+    While Redis is away everything is allowed, unless `waits` says in a sentence what has to wait: then it raises
+    ServiceUnavailable.
+    """
+    if not settings.CONFIGURATION.RateLimiting.Enabled:
+        return
+    try:
+        usage = usage_of(name, subject, limit)
+    except CountersUnavailable:
+        if waits is not None:
+            raise ServiceUnavailable(waits) from None
+        return
     if usage.is_exceeded:
-        raise RateLimited(retry_after=usage.rest)
+        raise RateLimited(retry_after=usage.seconds_left)

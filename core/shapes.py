@@ -1,13 +1,13 @@
-"""Input shapes: strict pydantic models for bodies and queries, and how their errors become problem details.
+"""Input shapes: strict pydantic models for bodies and queries, whose errors become problem details (RFC 9457).
 
-Output shapes are TypedDicts (no cost at run time), those of problem details (RFC 9457) among them; both kinds describe
-themselves in OpenAPI.
+Output shapes are TypedDicts, which cost nothing at run time. Both describe themselves in OpenAPI.
 """
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 from uuid import UUID
 
@@ -22,20 +22,21 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, PydanticSerializationError, to_json
 from typing_extensions import NotRequired, TypedDict
 
 from core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
-from core.text.messages import Message, listed, message
+from core.text.messages import Message, join_messages, message
 
 _DASHED_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
-# The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
-_RFC3339 = re.compile(
+# datetime.fromisoformat also reads most of ISO 8601, and offsets of 99 minutes, which RFC 3339 does not allow.
+RFC3339 = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
+"""The pattern of timestamps, also in OpenAPI."""
 
 
 def _parse_guid(value: Any) -> UUID:
@@ -48,7 +49,7 @@ def _parse_guid(value: Any) -> UUID:
 
 
 def parse_guid(value: str) -> UUID | None:
-    """The UUID a text stands for in its dashed form (any case), else None."""
+    """The UUID written in dashed form, in any case; None if the text is not one."""
     try:
         return _parse_guid(value)
     except ValueError:
@@ -56,7 +57,7 @@ def parse_guid(value: str) -> UUID | None:
 
 
 def _parse_timestamp(value: Any) -> datetime:
-    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(RFC3339, value):
         raise ValueError(message("must be an RFC 3339 timestamp with an offset or Z"))
     try:
         return datetime.fromisoformat(value.upper()).astimezone(UTC)
@@ -87,7 +88,7 @@ def _parse_whole_number(value: Any) -> Any:
 
 
 def render_timestamp(value: datetime | None) -> str | None:
-    """RFC 3339 in UTC with Z, as every timestamp of every answer."""
+    """RFC 3339 in UTC with Z, the form of every timestamp in an answer."""
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -104,8 +105,30 @@ Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"}
 """A timestamp of an answer, as `render_timestamp` makes it."""
 
 
+RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
+_snake = cache(to_snake)  # a page has thousands of members, of a few names
+
+
+def as_record(shape: type[RecordT], row: object, **given: Any) -> RecordT:
+    """Build an answer of a shape from `given` members and, for the others, the row's attributes of the same name.
+
+    UUIDs become text and datetimes RFC 3339. Optional members are included only if given.
+    """
+    optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
+    names = (name for name in shape.__annotations__ if name in given or name not in optional)
+    return cast(
+        RecordT, {name: given[name] if name in given else _rendered(getattr(row, _snake(name))) for name in names}
+    )
+
+
+def _rendered(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    return render_timestamp(value) if isinstance(value, datetime) else value
+
+
 def documented_as(shape: Any) -> GetPydanticSchema:
-    """How a member of an answer is documented whose Python type says less: a word of an enumeration, a stored shape."""
+    """Document a member whose Python type says less than its shape: a value of an enumeration, JSON as it is stored."""
     return GetPydanticSchema(lambda _, handler: handler(shape))
 
 
@@ -140,13 +163,13 @@ class Problem(KeptProblem):
 
 
 KEPT_PROBLEM = documented_as(KeptProblem)
-"""Documents a problem that is kept as JSON."""
+"""Documents a problem that is stored as JSON."""
 
 
 Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 """A boolean of a query: `true` or `false`, nothing else."""
 WHOLE_NUMBER = BeforeValidator(_parse_whole_number)
-"""An `int` of a query: digits, without what Python would read besides."""
+"""An `int` of a query: plain digits, and no other spelling that Python accepts (`1_000`, `+1`)."""
 COMMA_SEPARATED = BeforeValidator(_split_commas)
 CommaList = Annotated[tuple[str, ...], COMMA_SEPARATED]
 """A list of a query: values separated by commas, or the parameter repeated."""
@@ -164,12 +187,28 @@ class Body(BaseModel):
         validate_by_alias=True,
     )
 
+    forms: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Bodies that exclude each other, by the name of their component, with the members that only this one has.
 
-class Part(Body):
-    """Base of bodies in which an absent member means something that no value of it means, mostly "unchanged".
+    It needs one of them. OpenAPI describes the body as one of these: a single shape would say nothing of it.
+    """
 
-    They document no defaults: a generated client sends every default that it knows of, and would change what its user
-    never named.
+
+def example(**members: Any) -> ConfigDict:
+    """The model configuration of a request body with one example of it."""
+    return examples(members)
+
+
+def examples(*bodies: dict[str, Any]) -> ConfigDict:
+    """The model configuration of a request body with several examples of it."""
+    return ConfigDict(**Body.model_config, json_schema_extra={"examples": [*bodies]})
+
+
+class PartialBody(Body):
+    """Base of bodies in which an absent member means what no value can say, mostly "unchanged".
+
+    They document no defaults: a generated client sends every default it knows and so would change what its user never
+    mentioned.
     """
 
     @classmethod
@@ -180,11 +219,10 @@ class Part(Body):
         return schema
 
 
-class Changes(Part):
-    """Base of bodies that change what the body of a creation made: `class UpdateRole(CreateRole, Changes)`.
+class PartialUpdate(PartialBody):
+    """Base of bodies that update what another body created: `class UpdateRole(CreateRole, PartialUpdate)`.
 
-    Its members are those of the creation but the `fixed` ones, and none is required; a value counts where it is
-    `given`.
+    It has the members of the creation except the `fixed` ones, and requires none. `sent_values` tells which count.
     """
 
     fixed: ClassVar[frozenset[str]] = frozenset()
@@ -198,8 +236,8 @@ class Changes(Part):
                 field.default = None
         cls.model_rebuild(force=True)
 
-    def given(self) -> dict[str, Any]:
-        """The values of the members that were sent, by the names of the fields."""
+    def sent_values(self) -> dict[str, Any]:
+        """The values of the members that the caller sent, by field name."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -209,7 +247,12 @@ def without_default(schema: dict[str, Any]) -> None:
 
 
 class Query(BaseModel):
-    """Base of query strings: camelCase parameters, values parsed from text, no unknown parameters."""
+    """Base of query strings: camelCase parameters, values parsed from text, no unknown parameters.
+
+    A shape that allows others has schemas of the most usual ones in `documented`.
+    """
+
+    documented: ClassVar[Mapping[str, JsonSchemaValue]] = MappingProxyType({})
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
@@ -222,7 +265,7 @@ class NoQuery(Query):
 
 @cache
 def list_parameters(shape: type[Query]) -> frozenset[str]:
-    """The parameters of a query that are lists, and so may be repeated."""
+    """The names of the query parameters that are lists and may therefore be repeated."""
     described = shape.model_json_schema(by_alias=True).get("properties", {})
     return frozenset(
         name
@@ -235,7 +278,7 @@ ShapeT = TypeVar("ShapeT", bound=BaseModel)
 
 
 def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
-    """Validate a parsed JSON document; raises UnknownMember or InvalidRequest naming each offender by JSON pointer."""
+    """Validate a parsed JSON document. Raises UnknownMember or InvalidRequest, with a JSON pointer to each offender."""
     if not isinstance(document, dict):
         raise InvalidRequest.naming(
             message("must be a JSON object"), pointer="#", sentence=message("The body must be a JSON object.")
@@ -247,9 +290,9 @@ def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
 
 
 def load_query(shape: type[ShapeT], parameters: Mapping[str, object]) -> ShapeT:
-    """Validate query parameters, as text or as what that stands for.
+    """Validate query parameters, given as text or as parsed values.
 
-    Raises UnknownParameter or InvalidRequest naming each offender.
+    Raises UnknownParameter or InvalidRequest, which names each offender.
     """
     try:
         return shape.model_validate(dict(parameters))
@@ -267,7 +310,7 @@ def _refusal(refusal: ValidationError, *, in_query: bool) -> GatewayError:
     found = refusal.errors(include_url=False, include_input=False)
     for error in found:
         if error["type"] == "too_short" and any(error["loc"] == other["loc"][:-1] for other in found):
-            continue  # what is wrong is the item that is there
+            continue  # pydantic did not count the invalid item, which has an error of its own
         is_unknown = error["type"] == "extra_forbidden"
         found_unknown |= is_unknown
         detail = message("is not known here") if is_unknown else _detail(error)
@@ -281,11 +324,11 @@ def _refusal(refusal: ValidationError, *, in_query: bool) -> GatewayError:
         message("{where}: {detail}", where=item.parameter if in_query else item.pointer, detail=item.detail)
         for item in errors
     )
-    return (unknown if found_unknown else InvalidRequest)(listed(named), errors=errors)
+    return (unknown if found_unknown else InvalidRequest)(join_messages(named), errors=errors)
 
 
 def _detail(error: ErrorDetails) -> str:
-    """What pydantic or a validator of ours says of a value, as a message."""
+    """The complaint of pydantic, or of one of our validators, as a translatable message."""
     context = error.get("ctx", {})
     if error["type"] == "value_error":
         said = context["error"].args[0]
@@ -295,4 +338,23 @@ def _detail(error: ErrorDetails) -> str:
     template = PydanticKnownError(cast("Any", error["type"]), context).message_template
     counted = context.get("min_length", context.get("max_length"))
     made, text = message(template, **context, expected_plural="" if counted == 1 else "s"), error["msg"]
+    # Programs read pydantic's English: the message is used only if its template gives the same sentence.
     return made if made == _ENUM_MEMBER.sub(r"\1", text) else text
+
+
+def encode_json(value: Any) -> bytes:
+    """Encode a value as JSON. Octets are text; those that are not UTF-8 become U+FFFD."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        return to_json(_decoded(value))
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        return {name: _decoded(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_decoded(inner) for inner in value]
+    return value

@@ -1,7 +1,7 @@
-"""Values that are shown once: kept from the POST that made them to the GET that shows them.
+"""Values that are shown once, such as a new key: kept from the POST that makes one to the GET that shows it.
 
-Reloading that page repeats nothing, and finds no value. A value belongs to one session, one page and one random token
-in its address: no other tab, person or page gets it. It is encrypted, and deleted as soon as it is read.
+Reloading the page repeats nothing and finds no value. A value belongs to one session, one page and one random token in
+its URL: no other tab, person or page gets it. It is encrypted, and deleted when it is read.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _PARAMETER: Final = "shown"
 
 
 class ShownOnce(models.Model):
-    """A value on its way to the page that shows it; `digest` says which page of whom."""
+    """A value on its way to the page that shows it; `digest` identifies session, page and token."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     value = EncryptedTextField()
@@ -39,7 +39,7 @@ class ShownOnce(models.Model):
 
 
 def keep(request: HttpRequest, page: str, value: Any) -> str:
-    """Keep a value for the page at a path of this gateway; the address that shows it. It has to be JSON."""
+    """Keep a JSON value for the page at a path of this gateway; return the URL that shows it."""
     token = secrets.token_urlsafe(16)
     ShownOnce.objects.create(
         digest=_digest(request, page, token), value=json.dumps(value), expires_at=shared_clock.now() + LIFETIME
@@ -48,29 +48,29 @@ def keep(request: HttpRequest, page: str, value: Any) -> str:
 
 
 def is_expected(request: HttpRequest) -> bool:
-    """Whether the address says that there is, or was, a value to show."""
+    """Whether the URL carries the token of a value, which may have been shown already."""
     return request.method == "GET" and _PARAMETER in request.GET
 
 
 def take(request: HttpRequest) -> Any:
-    """The value that was kept for this page, which is deleted; None if there is none, or none any more.
+    """Return and delete the value kept for this page; None if there is none, or no longer.
 
-    Ask for it last: a page that fails afterwards has lost it.
+    Take it last: a page that fails afterwards has lost it.
     """
     if not is_expected(request):
         return None
     digest = _digest(request, request.path, request.GET[_PARAMETER])
     kept = ShownOnce.objects.filter(digest=digest, expires_at__gt=shared_clock.now())
     try:
-        found = kept.first()
+        row = kept.first()
     except UndecryptableSecret:
         return None
-    # Of two requests for the same page one gets it.
-    return json.loads(found.value) if found is not None and kept.delete()[0] else None
+    # Two requests for the same page may both have read it: only the one that deletes it shows it.
+    return json.loads(row.value) if row is not None and kept.delete()[0] else None
 
 
-def forget_overdue() -> None:
-    """Delete the values that nobody came for."""
+def delete_expired() -> None:
+    """Delete the values that nobody fetched in time."""
     ShownOnce.objects.filter(expires_at__lte=shared_clock.now()).delete()
 
 

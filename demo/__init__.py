@@ -1,1 +1,1 @@
-"""The demonstration: a real domain, its organisation and the gateway's processes; no part of the product."""
+"""The demonstration: a real domain, its organisation and the gateway's processes. It is not part of the product."""

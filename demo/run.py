@@ -1,4 +1,4 @@
-"""`make run`: the gateway over a real domain with an organisation in it, everything on this machine's loopback."""
+"""`make run`: the gateway with a real domain and its organisation, all on this machine's loopback."""
 
 import fcntl
 import json
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,15 @@ from demo.supervisor import Console, ShownService, Stopped, Supervisor
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
 from lab.http import is_healthy
-from lab.redis import redis_answers, redis_command
+from lab.redis import is_redis_answering, redis_command
 from lab.samba.controller import (
     BASE_DN,
-    LDAP_PORTS,
     SERVICE_ACCOUNT,
     SERVICE_ACCOUNT_DN,
     SYSTEM_PYTHON,
     DomainController,
     random_password,
+    reserve,
 )
 from lab.services import is_port_free
 
@@ -33,14 +33,14 @@ HOST = "127.0.0.1"
 DIRECTORY = PROJECT / "var" / "demo"
 CREDENTIALS = DIRECTORY / "credentials.json"
 DOMAIN = DIRECTORY / "domain"
-# sun_path of unix(7) has 108 bytes.
-LONGEST_SOCKET_PATH = 100
+# A socket's path may have 108 bytes (sun_path in unix(7)).
+MAX_SOCKET_PATH = 100
 
 
 def environment_with(redis_socket: Path) -> dict[str, str]:
-    """What the demonstration's processes are started with. What the caller sets wins.
+    """The environment of the demonstration's processes. The caller's own variables win.
 
-    Development is the default here and nowhere else.
+    Only here is Development the default.
     """
     return {
         "GATEWAY_ENVIRONMENT": "Development",
@@ -54,7 +54,7 @@ def environment_with(redis_socket: Path) -> dict[str, str]:
 
 
 class CannotRun(RuntimeError):
-    """Something on this machine is in the way; the message says what and what to do."""
+    """Something on this machine prevents the demonstration; the message says what, and what to do."""
 
 
 class Demonstration:
@@ -68,11 +68,11 @@ class Demonstration:
         self._credentials = _read_credentials()
         self._controller = DomainController(DOMAIN, self._choose_address())
         socket = DIRECTORY / "redis.sock"
-        self._redis_socket = socket if len(os.fsencode(socket)) < LONGEST_SOCKET_PATH else scratch / "redis.sock"
+        self._redis_socket = socket if len(os.fsencode(socket)) < MAX_SOCKET_PATH else scratch / "redis.sock"
         self._environment = {"Approvals__BaseUrl": self._base_url, **environment_with(self._redis_socket)}
 
     def run(self) -> None:
-        """Bring everything up in order, say where it is, and keep it running until `Stopped` is raised."""
+        """Start everything in order, print the addresses, and keep it running until `Stopped` is raised."""
         started = time.monotonic()
         if not is_port_free(HOST, self._port):
             raise CannotRun(f"Port {self._port} of {HOST} is in use. Choose another one: PORT=8001 make run")
@@ -83,21 +83,23 @@ class Demonstration:
         self._console.say("Preparing the gateway's database …")
         command = manage_command("migrate", "--verbosity", "0")
         self._supervisor.run_once("migrate", command, environment=self._environment)
-        self._seed()  # first: a gateway that nobody administers asks for its set-up
+        self._seed()  # first, since a gateway without an administrator asks for its set-up
         self._start_gateway()
         self._introduce(time.monotonic() - started)
         self._supervisor.watch()
 
     def _choose_address(self) -> str:
-        """The address of earlier runs, unless somebody else has taken it meanwhile; then the first free one."""
+        """The address of earlier runs, or the first free one if it is in use by now."""
         url = str(self._credentials["directory"]["url"]) if self._credentials else ""
         earlier = url.removeprefix("ldaps://")
         others = (f"127.0.9.{number}" for number in range(1, 255))
         for address in filter(None, (earlier, *others)):
-            if all(is_port_free(address, port) for port in LDAP_PORTS):
-                if earlier not in ("", address):
-                    self._console.say(f"{earlier} is in use; the domain controller moves to {address}.")
-                return address
+            with ExitStack() as reservation:
+                if reservation.enter_context(reserve(address)):
+                    self._reservation = reservation.pop_all()  # as long as this demonstration
+                    if earlier not in ("", address):
+                        self._console.say(f"{earlier} is in use; the domain controller moves to {address}.")
+                    return address
         raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")
 
     def _prepare_domain(self) -> None:
@@ -106,7 +108,7 @@ class Demonstration:
             self._credentials = {}
             self._controller.provision(when_provisioned=self._fill_domain)
         if not self._credentials:
-            # Passwords are kept in the credentials file alone: without it the account gets a new one.
+            # Only the credentials file has the passwords: without it the account gets a new one.
             password = random_password()
             self._controller.set_passwords({SERVICE_ACCOUNT: password})
             self._credentials = {
@@ -118,7 +120,7 @@ class Demonstration:
                     "caFile": str(self._controller.ca_file),
                 }
             }
-        # The gateway's connection follows when its accounts are looked at, and others read it in the file.
+        # The address may have changed: `seed_demo` updates the gateway's connection, and others read the file.
         self._credentials["directory"]["url"] = self._controller.url
         self._controller.prepare()
 
@@ -134,7 +136,7 @@ class Demonstration:
     def _start_redis(self) -> None:
         if "REDIS_URL" in os.environ:
             return
-        self._start("redis", redis_command(self._redis_socket), lambda: redis_answers(self._redis_socket))
+        self._start("redis", redis_command(self._redis_socket), lambda: is_redis_answering(self._redis_socket))
 
     def _start_gateway(self) -> None:
         self._console.say("Starting the worker and the web server …")
@@ -155,7 +157,7 @@ class Demonstration:
         )
 
     def _seed(self) -> None:
-        """Let the gateway create, or find again, the accounts and the key; write down what it says."""
+        """Have the gateway create, or find, the accounts and the key; store their credentials."""
         done = subprocess.run(
             manage_command("seed_demo"),
             input=json.dumps(self._credentials),
@@ -218,7 +220,7 @@ def _read_credentials() -> dict[str, Any]:
 
 
 def _write_credentials(credentials: Mapping[str, Any]) -> None:
-    """Replace the file at once, readable by its owner only at every moment."""
+    """Replace the file atomically; it is readable only by its owner at every moment."""
     partial = CREDENTIALS.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -228,8 +230,8 @@ def _write_credentials(credentials: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _only_one() -> Iterator[None]:
-    """Hold the demonstration's directory; the lock ends with the process, however that ends."""
+def _exclusive_run() -> Iterator[None]:
+    """Lock the demonstration's directory; the lock ends with the process, however that ends."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     with (DIRECTORY / "lock").open("w") as lock:
         try:
@@ -240,12 +242,12 @@ def _only_one() -> Iterator[None]:
 
 
 def main() -> int:
-    """Run until stopped; 0 when that was asked for, 1 when something was in the way."""
+    """Run until stopped; return 0 then, and 1 if the demonstration cannot run."""
     make_private_by_default()
     console = Console()
     try:
         with (
-            _only_one(),
+            _exclusive_run(),
             tempfile.TemporaryDirectory(prefix="gateway-demo-") as scratch,
             Supervisor(console) as supervisor,
         ):

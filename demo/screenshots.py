@@ -1,7 +1,7 @@
-"""`make screenshots`: the pictures of the README, taken of the demonstration in Chromium.
+"""`make screenshots`: takes the README's pictures of the demonstration in Chromium.
 
-They show what a person sees, so nothing is made up for them: a change is asked for with the demonstration's key, and a
-run is done. What is running already is used; otherwise the demonstration is started and ended.
+They show what a person sees: a change is requested with the demonstration's key, and a run is executed. A running
+demonstration is used; otherwise one is started and stopped.
 """
 
 import json
@@ -24,11 +24,11 @@ from lab.http import Http, is_healthy
 PICTURES = PROJECT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
 START = 300
-"""Seconds: the first start provisions a domain."""
+"""Seconds, since the first start provisions a domain."""
 
 
 class Api:
-    """The machine surface, called as an integration calls it."""
+    """Calls `/api` as an integration does."""
 
     def __init__(self, credentials: Mapping[str, Any]) -> None:
         reason = "Ticket 4711: covers for Grace in December"
@@ -44,7 +44,7 @@ class Api:
 
 
 def _credentials() -> dict[str, Any] | None:
-    """Those of a demonstration that runs."""
+    """The credentials of a running demonstration."""
     try:
         found: dict[str, Any] = json.loads(CREDENTIALS.read_text())
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _approval(api: Api, page: Page) -> None:
 
 
 def _key_wizard(page: Page) -> None:
-    """The step at which somebody decides what waits for a person. The wizard makes nothing before its last step."""
+    """The step that chooses which changes wait for approval. The wizard creates nothing before its last step."""
     page.goto("/console/keys/new")
     page.get_by_label("Role", exact=True).select_option(index=1)
     page.get_by_role("button", name="Next").click()
@@ -120,7 +120,7 @@ def _run(api: Api, page: Page) -> None:
 
 
 def main() -> int:
-    """Take all pictures; 0 when they were."""
+    """Take all pictures; return 0 on success."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with _demonstration() as credentials, running_browser() as browser:
         api = Api(credentials)

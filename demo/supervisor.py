@@ -1,4 +1,4 @@
-"""Runs several services under one roof: one log, restart after a crash, an orderly end; it knows none of them."""
+"""Runs several services: with one log, restarts after a crash, and an orderly end."""
 
 import contextlib
 import itertools
@@ -22,11 +22,11 @@ POLL_INTERVAL = 0.2
 
 
 class Stopped(Exception):
-    """The person at the terminal, or the system, asked for the end."""
+    """The person at the terminal, or the system, has requested the end."""
 
 
 class Console:
-    """Standard output shared by all services, a prefix before each line; a terminal that went away is no error."""
+    """Standard output for all services, with a prefix for each line. A closed terminal is not an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,18 +44,18 @@ class Console:
         self.say(f"{prefix} {text}")
 
     def is_gone(self) -> bool:
-        """Whether nobody can read any more: the terminal hung up, or the reader of a pipe ended."""
+        """Whether nobody reads any more, since the terminal or the pipe was closed."""
         watched = select.poll()
         watched.register(sys.stdout.fileno(), 0)
         return bool(watched.poll(0))
 
     def say(self, text: str = "") -> None:
-        """Print a line of the supervisor's own."""
+        """Print a line without a prefix."""
         with self._lock, contextlib.suppress(OSError, ValueError):
             print(text, flush=True)
 
     def copy(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        """Print what a process says until it ends."""
+        """Print a process' output until it ends."""
         for line in process.stdout or ():
             if text := line.decode(errors="replace").rstrip():
                 self.line(name, text)
@@ -64,8 +64,8 @@ class Console:
 class ShownService(Service):
     """A service whose output is on the console.
 
-    One that logs much writes there itself (`has_own_output`): copying costs 40 to 135 µs a line. The lines of all
-    others get the service's name in front.
+    A service that logs much writes there itself (`has_own_output`), since copying takes 40 to 135 µs per line. The
+    lines of all others are prefixed with the service's name.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ShownService(Service):
         threading.Thread(target=self._console.copy, args=(self.name, process), daemon=True).start()
         return process
 
-    def _note_end(self, status: int, delay: float) -> None:
+    def _note_unexpected_end(self, status: int, delay: float) -> None:
         self._console.line(self.name, f"ended (exit status {status}), again in {delay:g} s")
 
     def _failure(self) -> str:
@@ -99,7 +99,7 @@ class ShownService(Service):
 class Supervisor:
     """Starts services one after the other, keeps them running, and stops them in the opposite order.
 
-    Everything happens in the thread that called, which must be the main one, since it receives the signals.
+    Everything runs in the calling thread, which must be the main one, since that receives signals.
     """
 
     def __init__(self, console: Console) -> None:
@@ -110,12 +110,12 @@ class Supervisor:
     def __enter__(self) -> "Supervisor":
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._request_stop)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup(1) asks to outlive the terminal
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup(1), to outlive the terminal
             signal.signal(signal.SIGHUP, self._request_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopping = True  # from here on further signals change nothing: the end is under way
+        self._stopping = True  # ignore further signals, since the end is under way
         if self._services:
             self._console.say("Stopping …")
             for service in reversed(self._services):
@@ -128,14 +128,14 @@ class Supervisor:
         service.start_and_wait(120)
 
     def watch(self) -> None:
-        """Restart what ends, until `Stopped` is raised by a signal."""
+        """Restart services that end, until a signal raises `Stopped`."""
         while True:
-            # A hang-up is signalled to the session's leader alone, which need not pass it on (make does not).
+            # The kernel signals a hang-up only to the session leader, which may not pass it on (make does not).
             if self._console.is_gone():
                 self._stopping = True
                 raise Stopped
             for service in self._services:
-                service.look_after()
+                service.supervise()
             time.sleep(POLL_INTERVAL)
 
     def run_once(self, name: str, command: Sequence[str], *, environment: Mapping[str, str]) -> None:

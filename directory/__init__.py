@@ -1,1 +1,1 @@
-"""Directories and the objects in them: what is read, proposed, protected and run there."""
+"""Directories and their objects: reading, proposing changes, protection, and runs over many accounts."""

@@ -7,14 +7,14 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
-from directory.models.saved_filters import SavedFilter
+from directory.models.filters_and_templates import SavedFilter
 
 
 @admin.register(SavedFilter)
 class SavedFilterAdmin(RecordedAdmin, ReadOnlyAdmin):
-    """To look at and to tidy up. They are made where they can be tried: over `/rest` and `/api`.
+    """For viewing and deleting. People create filters over `/rest` and `/api`, where they can try them.
 
-    A person sees what they see there, their own and shared ones; a superuser sees all, to remove what others left.
+    A person sees their own and shared filters, as there; a superuser sees all, to delete those that others left behind.
     """
 
     actions = ()

@@ -1,4 +1,4 @@
-"""The app of the directory: connections, the objects in them, and what can be done with these."""
+"""The directory app."""
 
 from importlib import import_module
 
@@ -10,7 +10,7 @@ class DirectoryConfig(AppConfig):
     verbose_name = "Directory"
 
     def ready(self) -> None:
-        """Declare how the app's own tables are logged: importing these modules fills the registry."""
+        """Register the log descriptions of the app's tables, and the opener that counts bind attempts."""
         import_module("directory.log_descriptions")
-        sign_in_by = import_module("directory.lookup.connection").sign_in_by
-        sign_in_by(import_module("directory.queries.bind_attempts").CountedOpener)
+        use_opener = import_module("directory.lookup.connection").use_opener
+        use_opener(import_module("directory.queries.bind_attempts").CountedOpener)

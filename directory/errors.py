@@ -1,10 +1,11 @@
-"""The errors of directory objects (docs/api.md#errors-of-the-directory), and how those of the LDAP layer become them.
+"""The errors of directory operations (docs/api.md#errors-of-the-directory) and their translation from LDAP errors.
 
-Everything that is said to a caller about a failure of the directory is decided here.
+This module alone decides what a caller learns of a failure in the directory.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import active_directory as ldap
 from core.errors import GatewayError
@@ -15,6 +16,10 @@ RETRY_AFTER_SECONDS = 5
 
 class ObjectNotFound(GatewayError):
     status, code, title = 404, "AD.Object.NotFound", "There is no such object in the directory"
+
+
+class ObjectAmbiguous(GatewayError):
+    status, code, title = 409, "AD.Object.Ambiguous", "Several objects have this name; give the objectGUID"
 
 
 class AlreadyExists(GatewayError):
@@ -62,7 +67,7 @@ class CurrentPasswordWrong(GatewayError):
 
 
 class TooManyWrongPasswords(GatewayError):
-    """One more wrong password might lock the account: the directory is not asked."""
+    """Another wrong password might lock the account out, so the gateway does not ask the directory."""
 
     status, code, title = 429, "AD.Password.TooManyWrong", "There were too many wrong passwords for this account"
 
@@ -111,7 +116,7 @@ class AttributesConflict(GatewayError):
 
 
 class FilterMalformed(GatewayError):
-    """`position` is where the text stops being a filter, in characters from 0."""
+    """`position` is the offset of the syntax error, in characters from 0."""
 
     status, code, title = 400, "AD.Filter.Malformed", "The filter is not well-formed (RFC 4515)"
 
@@ -120,30 +125,36 @@ class FilterUnsupported(GatewayError):
     status, code, title = 400, "AD.Filter.Unsupported", "The directory does not support this filter"
 
 
+class FilterValueInvalid(GatewayError):
+    """`position` is where the value starts, in characters from 0. AD would find nothing by it."""
+
+    status, code, title = 400, "Search.FilterInvalid", "A value in the filter is not one that its attribute can have"
+
+
 class FilterTooCostly(GatewayError):
-    """`term` is the one with which the filter asks for more of a domain controller than one request may."""
+    """`term` is the one that exceeds the cost one request may cause on a domain controller."""
 
     status, code, title = 400, "AD.Filter.TooCostly", "The filter is too costly for the directory"
 
 
 class DirectoryRejected(GatewayError):
-    """The directory itself refuses a write; `directoryMessage` is its message without names and paths.
+    """The directory refuses a write; `directoryMessage` is its message without names and paths.
 
-    Of what its schema or its other objects make certain, the gateway says it in the directory's place
-    (`directory.changes.checks.prechecks`).
+    The gateway raises it itself where the schema or another object makes the refusal certain
+    (`directory.changes.targets`).
     """
 
     status, code, title = 422, "AD.Directory.Rejected", "The directory refuses this change"
 
 
 class DirectoryDenied(GatewayError):
-    """The account the gateway signs in with lacks the right: a matter of its administrator, not of the caller."""
+    """The bind account lacks a right. Only its administrator can help, not the caller."""
 
     status, code, title = 502, "AD.Directory.Denied", "The gateway's own account may not do this in the directory"
 
 
 class DirectoryFailed(GatewayError):
-    """An answer of the directory that has no meaning here."""
+    """The directory answered with a result code that this operation does not expect."""
 
     status, code, title = 502, "AD.Directory.Failed", "The directory answered in an unexpected way"
 
@@ -160,15 +171,15 @@ class Unavailable(GatewayError):
 
 
 class OutcomeUnknown(GatewayError):
-    """A write was sent and no answer came; whether it was applied could not be found out.
+    """A write was sent, its answer was lost, and the directory does not show yet whether it was applied.
 
-    `recordId` is its record in the operations log, which will tell.
+    `recordId` is its record in the operations log, where the outcome will appear.
     """
 
     status, code, title = 504, "AD.Directory.OutcomeUnknown", "It is not known whether the change was applied"
 
 
-_MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
+_ERRORS_OF_LDAP: dict[type[ldap.LdapError], type[GatewayError]] = {
     ldap.NotFound: ObjectNotFound,
     ldap.AlreadyExists: AlreadyExists,
     ldap.NotEmpty: NotEmpty,
@@ -176,7 +187,7 @@ _MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
     ldap.PasswordPolicy: PasswordPolicyViolation,
     ldap.CurrentPasswordWrong: CurrentPasswordWrong,
     ldap.InvalidValue: DirectoryRejected,
-    ldap.Refused: DirectoryRejected,
+    ldap.UnwillingToPerform: DirectoryRejected,
     ldap.AccessDenied: DirectoryDenied,
     ldap.FilterError: FilterUnsupported,
     ldap.LimitExceeded: LimitExceeded,
@@ -186,23 +197,23 @@ _MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
 }
 
 
-# What the numbers of [MS-ERREF] mean (2.2 but for one) where Windows' message has nothing else in it.
-_IN_WORDS = {
+# Windows answers these refusals with the bare number: a Win32 error code ([MS-ERREF] 2.2) unless said otherwise.
+_REASONS_BY_CODE = {
     0x2144: "A global group cannot have a domain-local group as a member.",
     0x2145: "A global group cannot have a universal group as a member.",
     0x2146: "A universal group cannot have a domain-local group as a member.",
     0x2147: "A global group cannot have a member from another domain.",
     0x2148: "A domain-local group cannot have a domain-local group of another domain as a member.",
     0x2149: "The group is the primary group of some of its members.",
+    0x2164: "A domain-local group can be a member of domain-local groups of its own domain only.",
     0x8009000D: (  # NTE_NO_KEY, an HRESULT (2.1.1)
         "The forest has no KDS root key in effect, from which the password of a group-managed service account is made. "
         "A domain administrator makes one (Add-KdsRootKey); it takes effect after 10 hours."
     ),
-    0x2164: "A domain-local group can be a member of domain-local groups of its own domain only.",
 }
 
-# Which identifier another object has, of errors that tell it by their number alone.
-_TAKEN = {
+# The identifier in conflict, for errors that name it only by their number ([MS-ERREF] 2.2).
+_IDENTIFIERS_BY_CODE = {
     0x0524: "sAMAccountName",  # ERROR_USER_EXISTS
     0x0526: "sAMAccountName",  # ERROR_GROUP_EXISTS
     0x21C7: "servicePrincipalName",  # ERROR_DS_SPN_VALUE_NOT_UNIQUE_IN_FOREST
@@ -211,7 +222,7 @@ _TAKEN = {
 
 
 def from_ldap(error: ldap.LdapError) -> GatewayError:
-    """What a caller is told about an error of the LDAP layer."""
+    """Translate an error of the LDAP layer into the one that a caller gets."""
     if isinstance(error, ldap.TlsError):
         return Unavailable(
             message("The connection to the directory is not secured by TLS; a test of the connection says why.")
@@ -220,22 +231,21 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
         return Unavailable(
             message("The directory refuses the gateway's own account; a test of the connection says why.")
         )
-    meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
-    number = int(error.hex_code, 16) if error.hex_code else 0
-    if meaning is AlreadyExists:
-        taken = error.attribute if error.attribute in _TAKEN.values() else _TAKEN.get(number)
-        return AlreadyExists(message("The {taken} is in use.", taken=taken) if taken else None)
-    if meaning is not DirectoryRejected:
-        return meaning()
-    detail = _IN_WORDS.get(number)
-    if error.attribute:
-        return DirectoryRejected(detail, directoryMessage=error.message, attribute=error.attribute)
-    return DirectoryRejected(detail, directoryMessage=error.message)
+    translation = next(_ERRORS_OF_LDAP[kind] for kind in type(error).__mro__ if kind in _ERRORS_OF_LDAP)
+    code = int(error.hex_code, 16) if error.hex_code else 0
+    if translation is AlreadyExists:
+        known = _IDENTIFIERS_BY_CODE
+        identifier = error.attribute if error.attribute in known.values() else known.get(code)
+        return AlreadyExists(message("The {taken} is in use.", taken=identifier) if identifier else None)
+    if translation is not DirectoryRejected:
+        return translation()
+    members: dict[str, Any] = {"attribute": error.attribute} if error.attribute else {}
+    return DirectoryRejected(_REASONS_BY_CODE.get(code), directoryMessage=error.message, **members)
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Errors of the LDAP layer leave the block as errors of the gateway; others pass."""
+def translate_ldap_errors() -> Iterator[None]:
+    """Raise errors of the LDAP layer in the block as errors of the gateway; others pass unchanged."""
     try:
         yield
     except ldap.LdapError as error:

@@ -1,4 +1,4 @@
-"""Directory connections, saved filters and templates of changes as the operations log tells of them."""
+"""How the operations log describes directory connections, saved filters and change templates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from audit.model_changes.descriptions import Facts, audited_model, columns_of
 from core.text.messages import message
 from directory.models import ChangeTemplate, DirectoryConnection
-from directory.models.saved_filters import SavedFilter
+from directory.models.filters_and_templates import SavedFilter
 
 
 def connection_access_widened(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
-    """In words, what keys and people reach after a change and could not reach before. Nobody uses a new one yet."""
+    """Why a change of a connection gives keys and people more access; nothing for a new one, which nobody uses yet."""
     if before is None or not after["enabled"]:
         return []
     changed = {name for name, value in after.items() if value != before[name]}
@@ -24,7 +24,11 @@ def connection_access_widened(before: Mapping[str, Any] | None, after: Mapping[s
 
 
 @audited_model(
-    "directories", DirectoryConnection, one=message("a directory connection"), widened_access=connection_access_widened
+    "directories",
+    DirectoryConnection,
+    one=message("a directory connection"),
+    members=("clientId",),
+    widened_access=connection_access_widened,
 )
 def describe_connection(row: DirectoryConnection) -> Facts:
     return Facts(
@@ -40,12 +44,18 @@ def describe_connection(row: DirectoryConnection) -> Facts:
     )
 
 
-@audited_model("saved-filters", SavedFilter, one=message("a saved filter"))
+@audited_model(
+    "saved-filters",
+    SavedFilter,
+    one=message("a saved filter"),
+    columns=("name", "kind", "filter", "scope", "attributes", "shared"),
+    members=("directory", "owner", "base", "baseId"),
+)
 def describe_saved_filter(row: SavedFilter) -> Facts:
     return Facts(
         name=row.name,
         shown={
-            **columns_of(row, "name", "kind", "filter", "scope", "attributes", "shared"),
+            **columns_of(row),
             "directory": row.connection.name,
             "owner": row.owner.username,
             "base": row.base_dn,
@@ -54,13 +64,19 @@ def describe_saved_filter(row: SavedFilter) -> Facts:
     )
 
 
-@audited_model("change-templates", ChangeTemplate, one=message("a change template"))
+@audited_model(
+    "change-templates",
+    ChangeTemplate,
+    one=message("a change template"),
+    columns=("name", "occasion", "description", "leaves_others", "account"),
+    members=("directory", "parent", "parentId", "joins", "leaves", "attributes"),
+)
 def describe_change_template(row: ChangeTemplate) -> Facts:
     values = ((name, value) for name, each in row.attributes.items() for value in each or ("",))
     return Facts(
         name=row.name,
         shown={
-            **columns_of(row, "name", "occasion", "description", "leaves_others", "account"),
+            **columns_of(row),
             "directory": row.connection.name,
             "parent": row.parent_dn,
             "parentId": row.parent_guid,

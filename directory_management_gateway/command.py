@@ -1,7 +1,7 @@
 """The command `gateway`: every management command, with the gateway's own packages found first.
 
-`gateway --env-file FILE …` reads variables from a file first, as systemd and container engines do, so that whoever runs
-a command by hand runs it with the settings of the services.
+`gateway --env-file FILE …` first reads variables from a file, as systemd and container engines do, so that a command
+run by hand has the same settings as the services.
 """
 
 import errno
@@ -12,22 +12,20 @@ from typing import Final
 
 _INSTALLED = Path(__file__).resolve().parent / "apps"
 ROOT: Final = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parent.parent
-"""The folder of the packages `gateway`, `directory`, …: in the wheel, or the repository itself."""
+"""The folder that contains the packages `gateway`, `directory`, …: in the wheel, or the repository itself."""
 
 _ENV_FILE: Final = "--env-file"
-_TRACEBACK: Final = "--traceback"
-"""Django's own option."""
-_LITTLE: Final = 1 << 20
-"""Octets."""
+_TRACEBACK: Final = "--traceback"  # Django's own option
+_MIN_FREE_BYTES: Final = 1 << 20
 
 
 def main() -> None:
-    """Run one command; ends the process with its exit status."""
+    """Run one command and exit with its status."""
     sys.argv[0] = "gateway"  # in usage lines, also after `python -m`
     for file in _take_env_files(sys.argv):
         _read_env_file(Path(file))
-    # The folder goes before whatever is installed under the same names, here and in the processes that this one
-    # starts. Those must not look into the folder that they happen to be started in, either.
+    # Our packages come before installed ones of the same names, here and in child processes. Those must not import from
+    # their working directory, either.
     sys.path.insert(0, str(ROOT))
     others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in others if path not in ("", str(ROOT)))])
@@ -40,17 +38,17 @@ def main() -> None:
 
 
 def _make_keys(arguments: list[str]) -> None:
-    """`gateway keys new`, without settings: these do not load before there are keys."""
+    """Run `gateway keys new` without settings, which cannot be loaded before the keys exist."""
     from django.core.management import CommandError
 
     from gateway.management.commands.new_keys import Command
 
     command = Command()
-    # A wrong option ends it as it ends other commands.
+    # Otherwise a wrong option would raise CommandError instead of printing the usage.
     command._called_from_command_line = True  # type: ignore[attr-defined]
-    given = command.create_parser("gateway", "keys new").parse_args(arguments)
+    options = command.create_parser("gateway", "keys new").parse_args(arguments)
     try:
-        command.handle(**vars(given))
+        command.handle(**vars(options))
     except CommandError as error:
         sys.exit(f"gateway: {error}")
 
@@ -64,15 +62,15 @@ def _run() -> None:
     except (InterfaceError, OperationalError) as error:
         if _TRACEBACK in sys.argv:
             raise
-        sys.exit(f"gateway: the database: {str(error).strip()}{_why_so()}")
+        sys.exit(f"gateway: the database: {str(error).strip()}{_full_disk_hint()}")
     except OSError as error:
         if _TRACEBACK in sys.argv or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         sys.exit(f"gateway: {error.filename}: {error.strerror}" if error.filename else f"gateway: {error.strerror}")
 
 
-def _why_so() -> str:
-    """Of a full disk SQLite says that there was an I/O error, or that it cannot open its file."""
+def _full_disk_hint() -> str:
+    """Return a hint if the disk is full: SQLite only reports an I/O error, or that it cannot open its file."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
@@ -83,12 +81,12 @@ def _why_so() -> str:
         disk = os.statvfs(folder)
     except OSError:
         return ""
-    has_room = disk.f_bavail * disk.f_frsize > _LITTLE and (disk.f_favail or not disk.f_files)
+    has_room = disk.f_bavail * disk.f_frsize > _MIN_FREE_BYTES and (disk.f_favail or not disk.f_files)
     return "" if has_room else f" (no space is left on the disk of {folder})"
 
 
 def _take_env_files(arguments: list[str]) -> list[str]:
-    """Remove each `--env-file FILE` that stands before the command; the files named."""
+    """Remove each `--env-file FILE` before the command from the arguments; return the files."""
     files = []
     while len(arguments) > 1 and arguments[1].partition("=")[0] == _ENV_FILE:
         _, joined, file = arguments.pop(1).partition("=")
@@ -113,8 +111,8 @@ def _read_env_file(file: Path) -> None:
         text = line.strip()
         if not text or text[0] in "#;":
             continue
-        name, given, value = text.partition("=")
-        if not given or not name.strip().isidentifier():
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip().isidentifier():
             sys.exit(f"gateway: line {number} of {file} is not NAME=value")
         value = value.strip()
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":

@@ -1,10 +1,10 @@
-"""granian, but for how a reload (SIGHUP) goes: an old process ends when its successor answers, and not after a time.
+"""granian with another reload (SIGHUP): an old process ends when its successor listens, and not after a fixed time.
 
-granian itself gives each new process a fixed time. On a busy machine none of them would be ready when the last old one
-ends, and connections would be refused. A successor that does not get ready, because a setting is wrong now, changes
-nothing: the old process goes on. Nor does an old process hold the next one up while it still answers.
+With a fixed time, on a busy machine no new process might be ready when the last old one ends, and connections would be
+refused. If a successor does not become ready, because of a wrong setting, the old process simply continues. The reload
+does not wait for the requests of old processes, either.
 
-This is in no app of the gateway, so that the first process, which only watches over the others, stays small.
+This module imports no app of the gateway, so that the parent process, which only supervises, stays small.
 """
 
 import time
@@ -17,47 +17,47 @@ from granian import cli
 from granian.log import logger
 from granian.server.mp import MPServer
 
-READY_WITHIN: Final = 60.0
-"""Seconds that a new process may take until it listens."""
+READY_SECONDS: Final = 60.0
+"""How long a new process may take until it listens."""
 
-ENDS_WITHIN: Final = 310.0
-"""Seconds that an old process may take for what it is answering: a proxy in front waits for 300 (deploy/nginx)."""
+DRAIN_SECONDS: Final = 310.0
+"""How long an old process may take for its current requests: the proxy waits for 300 seconds (deploy/nginx)."""
 
-_LISTEN = "0A"  # the state in /proc/net/tcp (proc(5); TCP_LISTEN in the kernel's tcp_states.h)
+_LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp (proc(5), the kernel's tcp_states.h)
 
 
 class RollingServer(MPServer):
-    """One process after the other: for each of them there is always one that answers."""
+    """Replaces one process after the other, so that each has a successor that answers before it ends."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._leaving: list[Any] = []
+        self._draining: list[Any] = []
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
-        if not delay:  # those that were lost: nobody waits for them to end
+        if not delay:  # not a reload: these processes have crashed
             super()._respawn_workers(workers, spawn_target, target_loader)
             return
-        for place in workers:
-            old: Any = self.wrks[place]
-            new: Any = self._spawn_worker(idx=place, target=spawn_target, callback_loader=target_loader)
-            new.interrupt_by_parent = True  # until it is ready its end is no crash of this place
+        for index in workers:
+            old: Any = self.wrks[index]
+            new: Any = self._spawn_worker(idx=index, target=spawn_target, callback_loader=target_loader)
+            new.interrupt_by_parent = True  # a failed start must not count as a crash
             new.start()
-            if not _gets_ready(new):
+            if not _becomes_ready(new):
                 logger.error("A new process does not get ready; the old ones go on. Its reason is above.")
                 new.kill()
                 return
             new.interrupt_by_parent = False
-            self.wrks[place] = new
+            self.wrks[index] = new
             old.terminate()
-            self._leaving.append(old)
-            Thread(target=self._wait_for, args=(old, ENDS_WITHIN), daemon=True).start()
+            self._draining.append(old)
+            Thread(target=self._wait_for, args=(old, DRAIN_SECONDS), daemon=True).start()
         self._metrics.incr_spawn(len(workers))
 
     def _stop_workers(self) -> None:
-        """End all processes, those too that a reload has told to end already."""
+        """Stop all processes, including those that a reload has already told to end."""
         deadline = time.monotonic() + (self.workers_kill_timeout or 0)
         super()._stop_workers()  # type: ignore[no-untyped-call]
-        for old in tuple(self._leaving):
+        for old in tuple(self._draining):
             self._wait_for(old, max(0.001, deadline - time.monotonic()))
 
     def _wait_for(self, old: Any, seconds: float) -> None:
@@ -66,12 +66,12 @@ class RollingServer(MPServer):
             logger.warning("Killing an old process that did not end in time")
             old.kill()
             old.join()
-        with suppress(ValueError):  # both a reload and the end of the server wait for it
-            self._leaving.remove(old)
+        with suppress(ValueError):  # a reload and a shutdown may both wait for it
+            self._draining.remove(old)
 
 
-def _gets_ready(worker: Any) -> bool:
-    deadline = time.monotonic() + READY_WITHIN
+def _becomes_ready(worker: Any) -> bool:
+    deadline = time.monotonic() + READY_SECONDS
     while worker.is_alive() and time.monotonic() < deadline:
         if is_listening(worker.inner.pid):
             return True
@@ -80,7 +80,7 @@ def _gets_ready(worker: Any) -> bool:
 
 
 def is_listening(pid: int) -> bool:
-    """Whether a process has a TCP socket that listens; granian's open theirs when the application is loaded."""
+    """Whether a process listens on a TCP socket; granian's processes do once they have loaded the application."""
     try:
         own = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
         for table in ("tcp", "tcp6"):
@@ -88,11 +88,11 @@ def is_listening(pid: int) -> bool:
             for fields in (line.split() for line in lines):
                 if fields[3] == _LISTEN and f"socket:[{fields[9]}]" in own:
                     return True
-    except OSError:  # it has just ended, or closed one
+    except OSError:  # the process has just ended, or closed a file
         pass
     return False
 
 
 if __name__ == "__main__":
-    cli.Server = RollingServer  # type: ignore[attr-defined]  # where granian's command line looks for it
+    cli.Server = RollingServer  # type: ignore[attr-defined]  # granian's command line uses this name
     cli.entrypoint()  # type: ignore[no-untyped-call]

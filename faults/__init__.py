@@ -1,1 +1,1 @@
-"""The fault campaign: a loaded gateway whose processes and servers are killed, and a check of what it said."""
+"""The fault campaign: kills processes and servers of a gateway under load, and checks all that it said."""

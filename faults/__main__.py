@@ -1,4 +1,4 @@
-"""`make faults`: break the gateway's processes and servers under load, and compare the stories afterwards."""
+"""`make faults`: break the gateway's processes and servers under load, then compare all accounts of what happened."""
 
 import sys
 from functools import partial
@@ -12,13 +12,13 @@ MARKER = "<!-- the last report, written by `python -m faults --write` -->\n"
 
 
 def main() -> int:
-    """0 when every target is met."""
+    """Return 0 if every target is met."""
     defaults = Plan(500, "postgresql", new_seed())
     options = options_of("python -m faults", __doc__, defaults)
     options.add_argument("--database", choices=("postgresql", "sqlite"), default=defaults.database)
-    given = options.parse_args()
-    site = partial(running_servers, database=given.database)
-    return run(given, defaults, marker=MARKER, site=site, kinds=kinds_on(given.database))
+    arguments = options.parse_args()
+    site = partial(running_servers, database=arguments.database)
+    return run(arguments, defaults, marker=MARKER, site=site, kinds=kinds_on(arguments.database))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The independent checker: what clients were told, what the log says and what the directory holds must be one story.
+"""The independent checker: what clients were told, what the log says and what the directory holds must agree.
 
-It rests on nothing that the gateway computed. Every finding is a sentence; a target is met when it has none.
+It relies on nothing that the gateway computed. Every finding is a sentence; a target without findings is met.
 """
 
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
-from faults.observed import TRACKED, Calibration, Record, Seen
+from faults.observed import TRACKED, Calibration, ObservedObject, Record
 from faults.world import ATTRIBUTES
 from lab.directory import split_dn
 
@@ -19,14 +19,16 @@ _AFTER_APPROVAL = ("approved", "applying", "applied", "partly-failed", "failed",
 
 @dataclass
 class Story:
-    """All that is compared. `before` is the directory as it was when the load began; `can_sign_in` names the accounts
-    and passwords that it accepts, of those that clients know of.
+    """Everything that is compared.
+
+    `before` is the directory when the load began; `can_sign_in` has the accounts with the passwords that work, among
+    those that clients have set.
     """
 
     diaries: Sequence[Diary]
     records: Sequence[Record]
-    before: Mapping[str, Seen]
-    after: Mapping[str, Seen]
+    before: Mapping[str, ObservedObject]
+    after: Mapping[str, ObservedObject]
     calibration: Calibration
     decisions: Mapping[str, str]
     change_requests: Mapping[str, tuple[str, str | None]]
@@ -48,11 +50,11 @@ class Story:
                         self._by_name |= {dn.lower(): target for dn in (*change["before"], *change["after"])}
 
     def named(self, dn: str) -> str:
-        """The object that had this name at some time: users are renamed and moved, and no name is given twice."""
+        """The object that had this name at some time. Users are renamed and moved, but no name is ever reused."""
         return self._by_name.get(dn.lower(), dn)
 
     def _created_as(self, record: Record) -> str | None:
-        """The object that a record's creation made, when the record itself does not say: its first name is unique."""
+        """The object that a creation made, found by its unique first name, for a record that does not have its GUID."""
         if not record.operation.endswith(".create") or record.target_dn is None:
             return None
         name = split_dn(record.target_dn)[0].partition("=")[2]
@@ -62,7 +64,7 @@ class Story:
 
     @property
     def requests(self) -> Iterator[Request]:
-        """Of all clients."""
+        """The requests of all clients."""
         for diary in self.diaries:
             yield from diary.requests
 
@@ -72,7 +74,7 @@ def _account_name(name: str) -> str:
 
 
 def missing_changes(story: Story) -> Iterator[str]:
-    """Acknowledged changes that the directory does not have: what a client knows to be true must be."""
+    """Yield acknowledged changes that the directory does not have."""
     for diary in story.diaries:
         unknown = diary.open_values()
         for key, value in diary.facts.items():
@@ -93,7 +95,7 @@ def _wrong_passwords(story: Story, diary: Diary, unknown: Mapping[Key, set[str]]
 
 
 def _fact(story: Story, key: Key) -> str | None:
-    """A fact as the directory has it; None for one about an object that is gone, whose end is a fact of its own."""
+    """A fact as the directory has it; None if its object is gone, which is a fact of its own."""
     kind, *objects = key
     seen = story.after.get(objects[-1])
     is_there = seen is not None and not seen.is_deleted
@@ -110,12 +112,12 @@ def _fact(story: Story, key: Key) -> str | None:
 
 
 def unrecorded_changes(story: Story) -> Iterator[str]:
-    """Changes of the directory that no record tells of: objects that came or went, versions, values, members."""
+    """Yield changes of the directory without a record: of objects, attribute versions, values and members."""
     for guid, seen in story.after.items():
         records = story.by_target.get(guid, [])
-        if guid not in story.before and not _told(records, ".create"):
+        if guid not in story.before and not _is_recorded(records, ".create"):
             yield f"{seen.dn} was created and nothing says so"
-        if seen.is_deleted and not _told(records, ".delete"):
+        if seen.is_deleted and not _is_recorded(records, ".delete"):
             yield f"{seen.dn} was deleted and nothing says so"
         for name, excess, possible in _excesses(story, guid):
             if excess > possible and name != "unicodePwd":
@@ -127,12 +129,12 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
     yield from _unexplained_members(story)
 
 
-def _told(records: Iterable[Record], action: str) -> bool:
+def _is_recorded(records: Iterable[Record], action: str) -> bool:
     return any(record.operation.endswith(action) and record.outcome in ("succeeded", *OPEN) for record in records)
 
 
 def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
-    """By how many versions each attribute is ahead of its records, and how many open records could explain."""
+    """Yield by how many versions each attribute is ahead of its records, and how many open records may explain."""
     seen, old = story.after[guid], story.before.get(guid)
     if seen.is_deleted:
         return
@@ -145,7 +147,7 @@ def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _step(story: Story, record: Record, name: str) -> int:
-    """By how much the change of a record raises an attribute's version."""
+    """By how much a record's change raises an attribute's version."""
     if record.operation.endswith((".create", ".delete")):
         return 0
     if name == "name" and record.operation.endswith((".rename", ".move")):
@@ -158,7 +160,7 @@ def _step(story: Story, record: Record, name: str) -> int:
 
 
 def _unexplained_values(story: Story, guid: str) -> Iterator[str]:
-    """Values are unique: from the first one the records must lead, one after the other, to what is there now."""
+    """Yield attributes whose records do not lead from the first value to the current one. All values are unique."""
     seen, old = story.after[guid], story.before.get(guid)
     for name in ATTRIBUTES:
         path = [
@@ -206,7 +208,7 @@ def _unexplained_members(story: Story) -> Iterator[str]:
 
 
 def changes_applied_twice(story: Story) -> Iterator[str]:
-    """One request, several changes: by its records, or a password by its versions."""
+    """Yield requests that made several changes by their records, and passwords by their versions."""
     for request, records in story.by_request.items():
         counts = Counter(
             (record.target or record.target_dn, record.index) for record in records if record.outcome == "succeeded"
@@ -221,7 +223,7 @@ def changes_applied_twice(story: Story) -> Iterator[str]:
 
 
 def untrue_records(story: Story) -> Iterator[str]:
-    """Records of success whose change the directory does not have."""
+    """Yield records of success whose change the directory does not have."""
     for guid, seen in story.after.items():
         for name, excess, _ in _excesses(story, guid):
             if excess < 0:
@@ -232,13 +234,13 @@ def untrue_records(story: Story) -> Iterator[str]:
 
 
 def untold_changes(story: Story) -> Iterator[str]:
-    """Acknowledged changes without a record of their success.
+    """Yield acknowledged changes without a record of their success.
 
-    An account that a run found to be as wanted was not changed by it: that it is so is a fact, and that nobody changed
-    it without a record is shown by its versions.
+    An account that a run found unchanged needs none: its state is a fact, and its versions show that nobody changed it
+    without a record.
     """
     for request in story.requests:
-        done = [effect for effect in request.effects if effect.outcome is Outcome.DONE and not effect.was_so]
+        done = [effect for effect in request.effects if effect.outcome is Outcome.DONE and not effect.was_unchanged]
         told = [record for record in story.by_request[request.id] if record.outcome == "succeeded"]
         targets = {record.target for record in told} | {record.target_dn for record in told}
         for effect in done:
@@ -251,10 +253,10 @@ def untold_changes(story: Story) -> Iterator[str]:
 
 
 def untrue_unchanged(story: Story) -> Iterator[str]:
-    """Accounts of which a run said that they were as wanted, although the client knew them to be otherwise.
+    """Yield accounts that a run reported as unchanged although the client knew them to be different.
 
-    Such an account is the client's own: what it was last told is so, unless a request whose end it does not know has
-    made it as wanted since. That may be an earlier attempt of the same one, by its record.
+    The account is the client's own, so what it was last told holds, unless a request with an unknown end has changed it
+    since. That may be an earlier attempt of the same request, by its record.
     """
     for diary in story.diaries:
         known, possible = dict(diary.initial), defaultdict[Key, set[str]](set)
@@ -262,7 +264,7 @@ def untrue_unchanged(story: Story) -> Iterator[str]:
             made = {each.target for each in story.by_request[request.id] if each.outcome in ("succeeded", *OPEN)}
             for effect in request.effects:
                 is_explained = effect.value in possible[effect.key] or effect.objects[-1] in made
-                if effect.was_so and known.get(effect.key) != effect.value and not is_explained:
+                if effect.was_unchanged and known.get(effect.key) != effect.value and not is_explained:
                     yield f"{request.id} {request.operation}: {' '.join(effect.key)} was said to be {effect.value!r}"
                 if effect.outcome is Outcome.DONE:
                     known[effect.key] = effect.value
@@ -272,7 +274,7 @@ def untrue_unchanged(story: Story) -> Iterator[str]:
 
 
 def refused_changes_made(story: Story) -> Iterator[str]:
-    """Changes that the client was told were refused, and that were made all the same."""
+    """Yield changes that were reported as refused and made all the same."""
     for request in story.requests:
         if request.outcomes == {Outcome.REFUSED}:
             for record in story.by_request[request.id]:
@@ -281,14 +283,14 @@ def refused_changes_made(story: Story) -> Iterator[str]:
 
 
 def runs_not_completed(story: Story) -> Iterator[str]:
-    """Runs that are not over, or over without a result for each account."""
+    """Yield runs that are not completed, or lack results for some accounts."""
     for run, state, accounts, results in story.runs:
         if state != "completed" or accounts != results:
             yield f"run {run} is {state} with {results} of {accounts} results"
 
 
 def approvals_not_applied(story: Story) -> Iterator[str]:
-    """Approved changes that were not applied, or more than once."""
+    """Yield approved changes that were not applied exactly once."""
     applied = Counter(
         record.change_request for record in story.records if record.change_request and record.outcome == "succeeded"
     )
@@ -302,7 +304,7 @@ def approvals_not_applied(story: Story) -> Iterator[str]:
 
 
 def unexpected_answers(story: Story) -> Iterator[str]:
-    """500, and anything else that no client of these should ever get."""
+    """Yield answers that no client should ever get, such as 500."""
     for request in story.requests:
         for number, attempt in enumerate(request.attempts):
             if attempt.status in (400, 401, 403, 415, 422, 500, 502):
@@ -321,4 +323,4 @@ CHECKS = {
     "approved changes not applied, or applied twice": approvals_not_applied,
     "answers no client should get": unexpected_answers,
 }
-"""By the words of the report."""
+"""The checks, by their targets in the report."""

@@ -1,6 +1,6 @@
-"""A sensible client: it sends a request under an idempotency key until it is told what became of it.
+"""A sensible client: it repeats a request under an idempotency key until it knows the result.
 
-What it asks for is `load`'s choice.
+`load` chooses the requests.
 """
 
 import http.client
@@ -11,34 +11,37 @@ from typing import Any, Protocol
 from faults.diary import Attempt, Diary, Effect, Outcome, Request
 from lab.http import Answer, Http, LoadBalancer
 
-PATIENCE = 12.0
-"""Seconds for which a client tries on at once; then it does something else and comes back to it."""
-COME_BACK = 5.0
-"""Seconds until then."""
+RETRY_SECONDS = 12.0
+"""How long a client retries before it does something else and returns to the request later."""
+
+PAUSE_SECONDS = 5.0
+"""How much later."""
+
 ENDED_WITHOUT_CHANGE = ("rejected", "expired", "cancelled", "failed", "stale")
-"""States of a change request that was not applied and never will be."""
-LATER = float("inf")
-"""There is nothing to insist on: somebody else is at it."""
+"""States of a change request that will never be applied."""
+
+NOT_NOW = float("inf")
+"""The pause when only somebody else can make progress."""
+
 ANSWER_SECONDS = 45.0
 """How long a client waits for one answer."""
 
-_OF_THE_BALANCER = (502, 503, 504)
-"""Without a problem in JSON these are a load balancer's words for a host that it has lost."""
-
+_BALANCER_STATUSES = (502, 503, 504)
+"""Without a JSON problem, these statuses are the load balancer's, for a host that it has lost."""
 
 LOST = Answer(0, {}, None)
-"""What a client is told when its connection is lost."""
+"""Stands for the answer when the connection is lost."""
 
 
 class Transport(Protocol):
-    """How a client's requests get to the gateway."""
+    """The way of a client's requests to the gateway."""
 
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One exchange; never raises for a server that went away."""
 
 
 class Connection:
-    """One keep-alive connection, opened again when it was lost."""
+    """One keep-alive connection, reopened when it was lost."""
 
     def __init__(self, base_url: str) -> None:
         self._http = Http(base_url, timeout=ANSWER_SECONDS)
@@ -51,7 +54,7 @@ class Connection:
             self._http.close()
             return LOST
         is_problem = "json" in answer.headers.get("content-type", "")
-        return LOST if answer.status in _OF_THE_BALANCER and not is_problem else answer
+        return LOST if answer.status in _BALANCER_STATUSES and not is_problem else answer
 
 
 class Balanced:
@@ -68,7 +71,7 @@ class Balanced:
 
 
 class Client:
-    """Sends a diary's requests and notes what it is told."""
+    """Sends requests and records their results in the diary."""
 
     def __init__(self, diary: Diary, http: Transport, choices: random.Random) -> None:
         self.diary = diary
@@ -78,45 +81,45 @@ class Client:
 
     @property
     def unfinished(self) -> list[Request]:
-        """Requests of which the client still has to hear."""
+        """Requests whose result the client does not know yet."""
         return self._unfinished
 
     @property
     def busy(self) -> set[str]:
-        """The objects that such a request is about: a sensible client leaves them alone until it knows."""
+        """The objects of unfinished requests, which a sensible client leaves alone."""
         return {name for request in self._unfinished for name in request.objects}
 
     def complete(self, request: Request) -> None:
-        """Send a new request, and again for a while if need be."""
+        """Send a new request, with retries for a while."""
         self.diary.requests.append(request)
         self._unfinished.append(request)
-        self._insist(request)
+        self._retry(request)
 
-    def come_back(self) -> None:
-        """Go on with unfinished requests that are due."""
+    def resume_unfinished(self) -> None:
+        """Retry unfinished requests that are due."""
         for request in tuple(self._unfinished):
             if time.monotonic() >= request.retry_at:
-                self._insist(request)
+                self._retry(request)
 
-    def _insist(self, request: Request) -> None:
-        deadline = time.monotonic() + PATIENCE
+    def _retry(self, request: Request) -> None:
+        deadline = time.monotonic() + RETRY_SECONDS
         while not request.is_over and time.monotonic() < deadline:
-            pause = self._look(request) if request.change_request or request.run else self._send(request)
+            pause = self._poll(request) if request.change_request or request.run else self._send(request)
             if request.is_over or pause > deadline - time.monotonic():
                 break
             time.sleep(pause)
-        request.retry_at = time.monotonic() + COME_BACK
+        request.retry_at = time.monotonic() + PAUSE_SECONDS
         if request.is_over:
             self._unfinished.remove(request)
-            self.diary.learn(request)
+            self.diary.add_facts(request)
 
     def _send(self, request: Request) -> float:
-        """One attempt; returns how long to wait before the next, if it is not over."""
+        """Send an attempt; return how long to wait before the next one, if the request is not over."""
         begun = time.monotonic()
         headers = {
             "X-API-Key": request.credential,
             "Idempotency-Key": request.id,
-            # One id for a whole job, as many clients send it: nothing may follow from it. The reason tells the checker.
+            # One id for a whole job, as many clients send: the gateway must not rely on it. Checks use the reason.
             "X-Request-Id": self.diary.client,
             "X-Change-Reason": f"{request.id}.{len(request.attempts)}",
         }
@@ -132,30 +135,30 @@ class Client:
             request.change_request = answer.body["changeRequest"]["id"]
             for each in request.effects:
                 each.outcome = Outcome.WAITING
-            return LATER
+            return NOT_NOW
         if status == 202:
             request.run = answer.body["runId"]
-            return LATER
+            return NOT_NOW
         if answer.code == "Idempotency.InProgress":
             return 1.0
         if status < 300:
-            _note(request, answer.body)
+            _record_outcomes(request, answer.body)
         elif request.operation.endswith(".delete") and status == 404 and was_ambiguous:
-            request.end(Outcome.DONE)  # it is gone, and it was this client's to delete
+            request.end(Outcome.DONE)  # an earlier attempt has deleted it, since nobody else would
         else:
             request.end(Outcome.OPEN if was_ambiguous else Outcome.REFUSED)
         return 0.0
 
-    def _look(self, request: Request) -> float:
-        """Ask for the end of a change that waits for a person, or of a run; returns how long until the next look."""
+    def _poll(self, request: Request) -> float:
+        """Ask for the state of a change request or a run; return how long to wait before asking again."""
         path = f"change-requests/{request.change_request}" if request.change_request else f"ad/runs/{request.run}"
         answer = self._http.send("GET", f"/api/{path}", headers={"X-API-Key": request.credential})
         if answer.status != 200:
             return 1.0
         if request.run:
             if answer.body["state"] == "completed":
-                _note(request, answer.body)
-            return LATER
+                _record_outcomes(request, answer.body)
+            return NOT_NOW
         status = answer.body["status"]
         if status == "applied":
             request.end(Outcome.DONE)
@@ -163,11 +166,11 @@ class Client:
             request.end(Outcome.OPEN)
         elif status in ENDED_WITHOUT_CHANGE:
             request.end(Outcome.REFUSED)
-        return LATER
+        return NOT_NOW
 
 
-def _note(request: Request, body: Any) -> None:
-    """What a 2xx says of each effect: of all, of each item of a batch, or of each account of a run."""
+def _record_outcomes(request: Request, body: Any) -> None:
+    """Record the outcome of each effect from a 2xx: for the request, batch items, or accounts of a run."""
     results = body.get("results") if isinstance(body, dict) else None
     if results is None:
         for effect in request.effects:
@@ -179,7 +182,7 @@ def _note(request: Request, body: Any) -> None:
     for effect in request.effects:
         result = by_account[effect.key[1]] if effect.index is None else results[effect.index]
         effect.outcome = _outcome_of(result, was_ambiguous=request.is_ambiguous)
-        effect.was_so = result["status"] == "unchanged"
+        effect.was_unchanged = result["status"] == "unchanged"
         if effect.outcome is Outcome.DONE and effect.key[0] == "exists" and effect.value == "yes":
             effect.key = ("exists", result["id"])
     request.is_over = True
@@ -195,5 +198,5 @@ def _outcome_of(result: dict[str, Any], *, was_ambiguous: bool) -> Outcome:
 
 
 def effect(kind: str, *objects: str, value: str, index: int | None = None) -> Effect:
-    """A fact that a request is to make true."""
+    """A fact that a request should make true."""
     return Effect((kind, *objects), value, index)

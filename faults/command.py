@@ -1,4 +1,4 @@
-"""What `python -m faults` and `python -m faults.cluster` share: the options, the run, and where the report goes."""
+"""Shared by `python -m faults` and `python -m faults.cluster`: the options, the run, and the report."""
 
 import argparse
 import dataclasses
@@ -27,7 +27,7 @@ _OPTIONS = {
 
 
 def options_of(command: str, description: str | None, defaults: Plan) -> argparse.ArgumentParser:
-    """The options of a campaign, by the fields of its plan."""
+    """The options of a campaign, which are fields of its plan."""
     parser = argparse.ArgumentParser(prog=command, description=description)
     for name, meaning in _OPTIONS.items():
         default = getattr(defaults, name)
@@ -45,26 +45,26 @@ def new_seed() -> int:
     return random.randrange(10**6)
 
 
-def run(given: argparse.Namespace, defaults: Plan, *, marker: str, site: SiteOf, kinds: Sequence[Kind]) -> int:
-    """Run a campaign as asked for and print its report, which belongs behind the marker; 0 when every target is met."""
+def run(arguments: argparse.Namespace, defaults: Plan, *, marker: str, site: SiteOf, kinds: Sequence[Kind]) -> int:
+    """Run a campaign and print its report, written behind the marker on request; return 0 if every target is met."""
     fields = {field.name for field in dataclasses.fields(Plan)}
-    plan = dataclasses.replace(defaults, **{name: value for name, value in vars(given).items() if name in fields})
-    place = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
-    place.chmod(0o755)  # PostgreSQL runs as another user and keeps its part of it to itself
+    plan = dataclasses.replace(defaults, **{name: value for name, value in vars(arguments).items() if name in fields})
+    folder = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
+    folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
     begun = time.monotonic()
 
     def say(text: str) -> None:
         print(f"{time.monotonic() - begun:6.0f} s  {text}", flush=True)
 
-    say(f"seed {plan.seed}, logs and diaries in {place}")
-    result = run_campaign(plan, place, say=say, site=site, kinds=kinds)
+    say(f"seed {plan.seed}, logs and diaries in {folder}")
+    result = run_campaign(plan, folder, say=say, site=site, kinds=kinds)
     text = report(result)
     print(f"\n{text}")
-    if given.write:
+    if arguments.write:
         head, _, rest = PAGE.read_text().partition(marker)
         PAGE.write_text(f"{head}{marker}\n{text}\n{END}{rest.partition(END)[2]}")
-    if result.is_good and not given.keep:
-        shutil.rmtree(place, ignore_errors=True)
+    if result.is_good and not arguments.keep:
+        shutil.rmtree(folder, ignore_errors=True)
     else:
-        print(f"logs and diaries: {place}")
+        print(f"logs and diaries: {folder}")
     return 0 if result.is_good else 1

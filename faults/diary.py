@@ -1,4 +1,4 @@
-"""What a client asked for and what it was told: the side of the story that the checker compares with the directory."""
+"""What a client requested and what it was told, for the checker to compare with the directory."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ YES, NO, ABSENT = "yes", "no", ""
 
 
 class Outcome(StrEnum):
-    """What the client knows of a change. `open`: nobody told it so far, and perhaps nobody will."""
+    """What the client knows of a change. `open`: nothing yet, and perhaps never anything."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -24,16 +24,16 @@ class Outcome(StrEnum):
 
 @dataclass
 class Effect:
-    """A fact that a request makes true; `index` is the item's in a batch.
+    """A fact that a request makes true; `index` is that of the item in a batch.
 
-    `was_so` says that the client was told that there was nothing to change: then no record tells of it.
+    `was_unchanged`: the client was told that there was nothing to change, so there is no record of it.
     """
 
     key: Key
     value: str
     index: int | None = None
     outcome: Outcome = Outcome.OPEN
-    was_so: bool = False
+    was_unchanged: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class Effect:
 
 @dataclass
 class Attempt:
-    """One sending of a request; `status` is 0 when the connection was lost."""
+    """One attempt of a request; `status` is 0 if the connection was lost."""
 
     at: float
     seconds: float
@@ -53,9 +53,9 @@ class Attempt:
 
 @dataclass
 class Request:
-    """One thing a client wants, under one idempotency key, however often it must be sent.
+    """A request under one idempotency key, with all its attempts.
 
-    `change_request` and `run` are what a 202 named. `is_over` says that the client sends it no more.
+    `change_request` and `run` are those that a 202 named. `is_over`: the client no longer sends it.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Request:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether an attempt may have changed something without the client being told."""
+        """Whether an attempt may have changed something without telling the client."""
         return any(not 0 < attempt.status < 500 for attempt in self.attempts)
 
     @property
@@ -83,11 +83,11 @@ class Request:
 
     @property
     def outcomes(self) -> set[Outcome]:
-        """What became of its effects."""
+        """The outcomes of its effects."""
         return {effect.outcome for effect in self.effects}
 
     def end(self, outcome: Outcome) -> None:
-        """The same end for all of its effects."""
+        """End it with the same outcome for all its effects."""
         for effect in self.effects:
             effect.outcome = outcome
         self.is_over = True
@@ -95,21 +95,21 @@ class Request:
 
 @dataclass
 class Diary:
-    """One client's requests, in order. `initial` is what it found, `facts` what it knows to be true now."""
+    """A client's requests, in order. `initial` are the facts at the start, `facts` those that it knows now."""
 
     client: str
     initial: dict[Key, str] = field(default_factory=dict)
     facts: dict[Key, str] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
 
-    def learn(self, request: Request) -> None:
-        """Take over what a finished request made true."""
+    def add_facts(self, request: Request) -> None:
+        """Add the facts that a finished request made true."""
         for effect in request.effects:
             if effect.outcome is Outcome.DONE:
                 self.facts[effect.key] = effect.value
 
     def open_values(self) -> dict[Key, set[str]]:
-        """What may be true as well, since nobody told the client what became of it."""
+        """Values that may be true as well, since the client does not know the outcome of their requests."""
         found: dict[Key, set[str]] = {}
         for request in self.requests:
             for effect in request.effects:
@@ -118,7 +118,7 @@ class Diary:
         return found
 
     def write(self, file: Path) -> None:
-        """Keep it for a person who looks for the cause of something; the credentials are of no use by then."""
+        """Write it for people who investigate; the credentials are useless by then."""
         with file.open("w") as lines:
             for request in self.requests:
                 lines.write(json.dumps(asdict(request)) + "\n")

@@ -1,6 +1,6 @@
-"""What one release begins and another finishes, and a reader who never stops.
+"""Work that one release begins and another finishes, and a reader that never stops.
 
-Nothing here may fail: whatever is not as it should be is a finding.
+Nothing here may fail: every deviation is a finding.
 """
 
 import threading
@@ -9,37 +9,37 @@ from collections.abc import Iterator
 from typing import Any
 
 from faults.client import LOST, Transport
-from faults.world import Place
+from faults.world import Area
 from lab.http import Answer
 
 APPLIED_WITHIN = 300.0
-"""Seconds. No test may depend on a quiet machine."""
+"""Generous, since the machine may be busy."""
 
 
 class Handover:
-    """One person and one program, whose work goes on when the release that began it is gone.
+    """Work of a person and a program that continues when the release that began it is gone.
 
-    Begun are a change that waits for approval, a search after its first page, and a change under an idempotency key.
-    Finished: the change is approved in the session that was begun under the first release, and applied; the next page
-    comes; the same key gets the same answer and changes nothing.
+    `begin` requests a change that waits for approval, a search's first page, and a change under an idempotency key.
+    `finish` approves the change in the same session, waits until it is applied, reads the next page, and repeats the
+    change, which must get the same answer and change nothing.
     """
 
-    def __init__(self, http: Transport, people: dict[str, Any], place: Place) -> None:
+    def __init__(self, http: Transport, people: dict[str, Any], area: Area) -> None:
         self.findings: list[str] = []
         self._http = http
         self._login = people["approver"]
         self._key, self._careful_key = people["keys"][-1], people["careful"][-1]
-        self._place = place
+        self._area = area
         self._session: dict[str, str] = {}
         self._name = ""
         self._request = ""
         self._cursor = ""
-        self._answered = LOST
+        self._first_answer = LOST
 
     @property
     def objects(self) -> tuple[str, ...]:
         """The objects it changes."""
-        return (self._place.supervised[0], self._place.people[0])
+        return (self._area.supervised[0], self._area.people[0])
 
     def begin(self, name: str) -> None:
         """Begin everything; `name` makes the values unique."""
@@ -48,11 +48,14 @@ class Handover:
             signed_in = self._expect(200, "POST", "/rest/session", self._login)
             self._session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
         held = {"replace": {"title": f"Held {name}"}}
-        headers = {**self._program(careful=True), "X-Change-Reason": f"held-{name}"}  # by which the checks tell it
+        headers = {
+            **self._program(careful=True),
+            "X-Change-Reason": f"held-{name}",
+        }  # which identifies it to the checks
         answer = self._expect(202, "PATCH", f"/api/ad/users/{self.objects[0]}", held, headers)
         self._request = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
         self._cursor = self._page("").body["nextCursor"]
-        self._answered = self._change()
+        self._first_answer = self._change()
 
     def finish(self) -> None:
         """Finish everything that was begun."""
@@ -61,7 +64,7 @@ class Handover:
         if self._page(self._cursor).body.get("items") == []:
             self.findings.append(f"{self._name}: the second page is empty")
         again = self._change()
-        if again.body != self._answered.body or "idempotency-replayed" not in again.headers:
+        if again.body != self._first_answer.body or "idempotency-replayed" not in again.headers:
             self.findings.append(f"{self._name}: the change under an idempotency key was made again")
         deadline = time.monotonic() + APPLIED_WITHIN
         while (status := self._status()) != "applied":
@@ -101,7 +104,7 @@ class Handover:
 
 
 class Reader(threading.Thread):
-    """A program that searches page by page and reads what it finds, all the time."""
+    """A program that keeps searching page by page and reading objects."""
 
     def __init__(self, http: Transport, key: str) -> None:
         super().__init__(name="reader", daemon=True)
@@ -112,11 +115,11 @@ class Reader(threading.Thread):
 
     @property
     def findings(self) -> Iterator[str]:
-        """The answers that were none."""
+        """The reads that were not answered with 200."""
         return (f"GET {path} is {status}" for path, status in self.answers if status != 200)
 
     def end(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         self._ended.set()
 
     def run(self) -> None:
@@ -128,7 +131,7 @@ class Reader(threading.Thread):
                 continue
             cursor = page.body["nextCursor"] or ""
             for item in page.body["items"][:1]:
-                # It may have been deleted since: that is no answer to complain of.
+                # It may have been deleted since, so 404 is fine, too.
                 self._get(f"/api/ad/users/{item['id']}", expected=404)
 
     def _get(self, path: str, *, expected: int = 200) -> Answer:

@@ -1,4 +1,4 @@
-"""The kinds of faults, and the plan of a campaign: which come when, all of it chosen by the seed."""
+"""The kinds of faults, and the plan of a campaign: which faults happen when, determined by the seed."""
 
 import math
 import random
@@ -17,7 +17,7 @@ from redis import Redis, RedisError
 from faults import slow_clients
 from faults.servers import Servers
 from lab.gateway import WORKER_PROCESSES
-from lab.redis import redis_answers
+from lab.redis import is_redis_answering
 from lab.samba.database import busy_with_a_write
 from lab.services import Service
 from lab.waiting import wait_until
@@ -27,9 +27,9 @@ WEB_PROCESSES = 2
 
 @dataclass(frozen=True)
 class Kind:
-    """`strike` does it to the servers and returns when it is over; `seconds` are the bounds of how long it lasts.
+    """A kind of fault. `strike` causes it and returns when it is over; `seconds` are the limits of its duration.
 
-    Two faults of one `victim` never overlap, those of different ones do. What goes wrong meanwhile misses the `target`.
+    Two faults of one `victim` never overlap; those of different victims do. A failed recovery misses the `target`.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of the plan: so long after the one before, for so long; `choice` picks one of several victims.
+    """A fault of the plan, `pause` seconds after the one before, for `seconds`; `choice` picks one of several victims.
 
-    `patience` is how many seconds a killed process may take to be there again.
+    `patience` is how long, in seconds, a killed process may take to be back.
     """
 
     kind: Kind
@@ -59,7 +59,7 @@ Strike = Callable[[Any, Fault], None]
 
 
 def lasting(change: Callable[[Any], AbstractContextManager[object]]) -> Strike:
-    """A change of the servers that goes on for the fault's time."""
+    """Make a fault of a change that lasts for the fault's duration."""
 
     def strike(servers: Any, fault: Fault) -> None:
         with change(servers):
@@ -69,12 +69,12 @@ def lasting(change: Callable[[Any], AbstractContextManager[object]]) -> Strike:
 
 
 def wait_until_back(is_back: Callable[[], bool], name: str, fault: Fault) -> None:
-    """Raises NotInTime."""
+    """Wait until a victim has recovered; raises TimedOut."""
     wait_until(is_back, fault.patience, f"{name} was not back within {fault.patience:g} s")
 
 
 def _one_killed(service_of: Callable[[Servers], Service], processes: int) -> Strike:
-    """SIGKILL to one of the processes that do the work; over when there are as many again."""
+    """Send SIGKILL to one of the worker processes, and wait until it is replaced."""
 
     def strike(servers: Servers, fault: Fault) -> None:
         service, children = service_of(servers), set[int]()
@@ -105,7 +105,7 @@ def _all_killed(service_of: Callable[[Servers], Service], is_back: Callable[[Ser
 
 @contextmanager
 def _restored(servers: Servers, misbehave: Callable[[], None]) -> Iterator[None]:
-    """The proxy misbehaves until the block ends."""
+    """Let the proxy misbehave until the block ends."""
     misbehave()
     try:
         yield
@@ -115,24 +115,24 @@ def _restored(servers: Servers, misbehave: Callable[[], None]) -> Iterator[None]
 
 @contextmanager
 def _answers_swallowed(servers: Servers) -> Iterator[None]:
-    """The client waits in vain although the domain controller has done its work; then the connections are lost."""
+    """Drop all answers of the domain controller, and then the connections."""
     with _restored(servers, servers.proxy.swallow_answers):
         yield
     servers.proxy.drop_connections()
 
 
 def _press_slowly(servers: Servers, fault: Fault) -> None:
-    servers.web.wait_until_ready()  # its processes may be there again and not listen yet
-    slow_clients.press(servers.base_url, fault.seconds)
+    servers.web.wait_until_ready()  # replaced processes may not listen yet
+    slow_clients.run_slow_clients(servers.base_url, fault.seconds)
 
 
-def _redis_is_back(servers: Servers) -> bool:
-    return redis_answers(servers.stores.redis.socket_file)
+def _is_redis_back(servers: Servers) -> bool:
+    return is_redis_answering(servers.stores.redis.socket_file)
 
 
 def _restart_redis(servers: Servers, fault: Fault) -> None:
     servers.stores.redis.restart(fault.seconds)
-    wait_until_back(lambda: _redis_is_back(servers), "redis", fault)
+    wait_until_back(lambda: _is_redis_back(servers), "redis", fault)
 
 
 def _ask_redis(servers: Servers, *commands: str) -> None:
@@ -143,7 +143,7 @@ def _ask_redis(servers: Servers, *commands: str) -> None:
 
 @contextmanager
 def _redis_full(servers: Servers) -> Iterator[None]:
-    """It answers whatever would write with an error, as one does whose memory is full."""
+    """Make Redis refuse all writes, as if its memory were full."""
     _ask_redis(servers, "CONFIG SET maxmemory 1")
     try:
         _ask_redis(servers, "CLIENT KILL TYPE normal SKIPME yes")
@@ -160,7 +160,7 @@ def _crash_postgresql(servers: Servers, fault: Fault) -> None:
 
 
 def kill_database_connections(servers: Any, _: Fault) -> None:
-    """End the connection of every client to PostgreSQL."""
+    """Terminate all client connections to PostgreSQL."""
     with psycopg.connect(servers.database_url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -170,14 +170,15 @@ def kill_database_connections(servers: Any, _: Fault) -> None:
 
 @contextmanager
 def _sqlite_locked(servers: Servers) -> Iterator[None]:
-    """Another writer holds the database: what waits for it too long is refused."""
+    """Lock the database as another writer would, so that those who wait too long are refused."""
     with closing(sqlite3.connect(servers.stores.file, isolation_level=None, timeout=30)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
 
 
 BUSY = "domain controller busy with a write"
-"""What others write meanwhile it takes and makes in the end, however long nothing is to be seen of it."""
+"""It accepts the writes of others and makes them in the end, though they stay invisible for long."""
+
 _POSTGRESQL, _SQLITE = frozenset({"postgresql"}), frozenset({"sqlite"})
 _AT_ONCE = (0.0, 0.0)
 
@@ -210,7 +211,7 @@ KINDS = (
     Kind("directory's answers swallowed", "directory", 2, (1, 8), lasting(_answers_swallowed)),
     Kind("Redis FLUSHALL", "redis", 2, _AT_ONCE, lambda servers, _: _ask_redis(servers, "FLUSHALL")),
     Kind("Redis restarted", "redis", 2, (0, 2), _restart_redis),
-    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _all_killed(lambda servers: servers.stores.redis, _redis_is_back)),
+    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _all_killed(lambda servers: servers.stores.redis, _is_redis_back)),
     Kind("Redis' memory full", "redis", 2, (0.5, 5), lasting(_redis_full)),
     Kind("PostgreSQL restarted (immediate)", "database", 3, (0, 1.5), _crash_postgresql, _POSTGRESQL),
     Kind("PostgreSQL connections killed", "database", 3, _AT_ONCE, kill_database_connections, _POSTGRESQL),
@@ -219,11 +220,11 @@ KINDS = (
 
 
 def kinds_on(database: str) -> list[Kind]:
-    """Those that one host can have with this database."""
+    """The kinds for a single host with this database."""
     return [kind for kind in KINDS if database in kind.databases]
 
 
-def plan(
+def plan_faults(
     choices: random.Random,
     *,
     kinds: Sequence[Kind],
@@ -232,9 +233,9 @@ def plan(
     patience: float,
     longest: float = math.inf,
 ) -> list[Fault]:
-    """So many faults at random times, `pace` seconds apart on average; each kind once before any comes twice.
+    """Plan `count` faults at random times, `pace` seconds apart on average; each kind once before any comes twice.
 
-    None lasts longer than the `longest`, in seconds.
+    No fault lasts longer than `longest` seconds.
     """
     chosen = choices.sample(kinds, min(count, len(kinds)))
     chosen += choices.choices(kinds, [kind.weight for kind in kinds], k=count - len(chosen))
@@ -252,8 +253,8 @@ def plan(
 
 
 @dataclass(frozen=True)
-class Struck:
-    """What came of a fault: when it began, the seconds until it was over, and what was wrong with the recovery."""
+class FaultResult:
+    """The result of a fault: when it began, its seconds until recovery, and what was wrong with the recovery."""
 
     name: str
     target: str
@@ -263,12 +264,12 @@ class Struck:
     complaint: str | None
 
 
-class Striker(threading.Thread):
-    """Carries the plan out."""
+class FaultInjector(threading.Thread):
+    """Executes the plan."""
 
     def __init__(self, servers: Any, faults: Sequence[Fault]) -> None:
         super().__init__(name="striker", daemon=True)
-        self.struck: list[Struck] = []
+        self.struck: list[FaultResult] = []
         self._servers = servers
         self._faults = faults
         self._victims = {fault.kind.victim: threading.Lock() for fault in faults}
@@ -293,4 +294,4 @@ class Striker(threading.Thread):
         finally:
             self._victims[fault.kind.victim].release()
         seconds = time.monotonic() - begun
-        self.struck.append(Struck(fault.kind.name, fault.kind.target, fault.choice, at, seconds, complaint))
+        self.struck.append(FaultResult(fault.kind.name, fault.kind.target, fault.choice, at, seconds, complaint))

@@ -1,6 +1,6 @@
-"""The mixed load: what each client chooses to do with its part of the directory, and the person who approves.
+"""The mixed load: clients that change their areas of the directory, and a person who approves.
 
-Every value written is unique, so that the checker can tell each change from every other.
+Every value written is unique, so that the checker can attribute each change.
 """
 
 import random
@@ -12,29 +12,30 @@ from typing import Any
 
 from faults.client import Client, Transport, effect
 from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
-from faults.world import ATTRIBUTES, Place
+from faults.world import ATTRIBUTES, Area
 
 PAUSE = (0.0, 0.25)
-"""Seconds between two requests of a client: nine clients are not to be a load test."""
+"""Seconds between two requests of a client; this is no load test."""
+
 BATCH = 8
-MOST_CREATED = 12
-"""When a client has made so many objects, it deletes one for each that it makes."""
+MAX_CREATED = 12
+"""A client with this many objects deletes one instead of creating another."""
 
 
 class NotNow(Exception):
-    """What a client would do has to wait: it is still to hear what became of the objects concerned."""
+    """An action has to wait for the result of earlier requests for the same objects."""
 
 
 class LoadedClient(threading.Thread):
     """One client with an API key, at work until it is told to finish."""
 
     def __init__(
-        self, name: str, place: Place, http: Transport, *, key: str, careful_key: str, choices: random.Random
+        self, name: str, area: Area, http: Transport, *, key: str, careful_key: str, choices: random.Random
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self.diary = Diary(name, initial=dict(place.facts), facts=dict(place.facts))
+        self.diary = Diary(name, initial=dict(area.facts), facts=dict(area.facts))
         self.failure: BaseException | None = None
-        self._place = place
+        self._area = area
         self._key = key
         self._careful_key = careful_key
         self._choices = choices
@@ -43,41 +44,41 @@ class LoadedClient(threading.Thread):
         self._ended = threading.Event()
         self._numbers = 0
         self._created: list[str] = []
-        self._deeds: dict[Callable[[], Request], int] = {
-            self._update: 34, self._create: 12, self._delete: 4, self._switch: 12, self._join_or_leave: 12,
+        self._actions: dict[Callable[[], Request], int] = {
+            self._update: 34, self._create: 12, self._delete_user: 4, self._switch: 12, self._join_or_leave: 12,
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 8, self._update_many: 6,
             self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
         }  # fmt: skip
-        self._undone: list[Callable[[], Request]] = []
-        self.begin_anew()
+        self._remaining: list[Callable[[], Request]] = []
+        self.repeat_everything()
 
-    def begin_anew(self) -> None:
-        """Ask for everything once more, whatever was asked for so far."""
-        self._undone = self._choices.sample(list(self._deeds), len(self._deeds))
+    def repeat_everything(self) -> None:
+        """Perform every action once more."""
+        self._remaining = self._choices.sample(list(self._actions), len(self._actions))
 
     @property
     def has_done_everything(self) -> bool:
-        """Whether it has asked for everything once."""
-        return not self._undone
+        """Whether it has performed every action."""
+        return not self._remaining
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has done everything once and heard of all that it asked for."""
+        """Whether it has performed every action and knows all results."""
         return self._finishing.is_set() and self.has_done_everything and not self._client.unfinished
 
     def finish(self) -> None:
-        """Ask for nothing new, once everything was done once."""
+        """Send no new requests once every action was performed."""
         self._finishing.set()
 
     def end(self) -> None:
-        """Give up what is not finished."""
+        """Stop, and give up unfinished requests."""
         self._ended.set()
 
     def run(self) -> None:
         try:
             while not self._ended.is_set():
-                self._client.come_back()
-                if self._undone or not self._finishing.is_set():
+                self._client.resume_unfinished()
+                if self._remaining or not self._finishing.is_set():
                     self._do_something()
                 time.sleep(self._choices.uniform(*PAUSE))
         except BaseException as error:
@@ -85,16 +86,16 @@ class LoadedClient(threading.Thread):
             raise
 
     def _do_something(self) -> None:
-        """What was not done yet and can be done now; else anything, by the weights."""
-        anything = self._choices.choices(list(self._deeds), list(self._deeds.values()))
-        for deed in (*self._undone, *anything):
+        """Perform a remaining action that is possible now, or else a random one, by the weights."""
+        anything = self._choices.choices(list(self._actions), list(self._actions.values()))
+        for action in (*self._remaining, *anything):
             with suppress(NotNow):
-                request = deed()
+                request = action()
                 break
         else:
             return
-        if deed in self._undone:
-            self._undone.remove(deed)
+        if action in self._remaining:
+            self._remaining.remove(action)
         self._client.complete(request)
         if request.operation.endswith(".create"):
             self._created += [each.key[1] for each in request.effects if each.outcome == "done"]
@@ -110,7 +111,7 @@ class LoadedClient(threading.Thread):
         return f"{self.name}-{self._numbers}"
 
     def _free(self, objects: Sequence[str]) -> list[str]:
-        """Those of which this client waits for no answer; raises NotNow when there are none."""
+        """The objects without unfinished requests; raises NotNow if there are none."""
         busy = self._client.busy
         free = [name for name in objects if name not in busy]
         if not free:
@@ -124,7 +125,7 @@ class LoadedClient(threading.Thread):
         return self.diary.facts.get(key, ABSENT)
 
     def _update(self, user: str | None = None, *, careful: bool = False) -> Request:
-        user = user or self._one_of([*self._place.people, *self._created])
+        user = user or self._one_of([*self._area.people, *self._created])
         value = self._unique()
         first, second = self._choices.sample(ATTRIBUTES, 2)
         effects = [effect(first, user, value=value)]
@@ -135,48 +136,48 @@ class LoadedClient(threading.Thread):
         return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=careful)
 
     def _update_shared(self) -> Request:
-        name, user, value = self._place.shared_attribute, self._one_of([self._place.shared_user]), self._unique()
+        name, user, value = self._area.shared_attribute, self._one_of([self._area.shared_user]), self._unique()
         body = {"replace": {name: value}}
         return self._request("users.update", "PATCH", f"users/{user}", body, effect(name, user, value=value))
 
     def _update_supervised(self) -> Request:
-        return self._update(self._one_of(self._place.supervised), careful=True)
+        return self._update(self._one_of(self._area.supervised), careful=True)
 
     def _switch_supervised(self) -> Request:
-        return self._switch(self._one_of(self._place.supervised), careful=True)
+        return self._switch(self._one_of(self._area.supervised), careful=True)
 
     def _switch(self, user: str | None = None, *, careful: bool = False) -> Request:
-        user = user or self._one_of(self._place.people)
+        user = user or self._one_of(self._area.people)
         action, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
         wanted = effect("enabled", user, value=value)
         return self._request(f"users.{action}", "POST", f"users/{user}/{action}", None, wanted, careful=careful)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
-        name, unit = self._unique(), self._choices.choice(self._place.units)
+        name, unit = self._unique(), self._choices.choice(self._area.units)
         body = {"name": name, "parent": unit, "samAccountName": name.replace("client", "c")}
         return body, effect("exists", f"CN={name},{unit}", value=YES, index=index)
 
     def _create(self) -> Request:
-        if len(self._created) > MOST_CREATED:
-            return self._delete()
+        if len(self._created) > MAX_CREATED:
+            return self._delete_user()
         body, wanted = self._new_user()
         return self._request("users.create", "POST", "users", body, wanted)
 
     def _create_many(self) -> Request:
-        if len(self._created) > MOST_CREATED:
+        if len(self._created) > MAX_CREATED:
             raise NotNow
         items = [self._new_user(index) for index in range(3)]
         body = {"items": [item for item, _ in items]}
         return self._request("users.create", "POST", "users/batch/create", body, *(wanted for _, wanted in items))
 
-    def _delete(self) -> Request:
+    def _delete_user(self) -> Request:
         user = self._one_of(self._created)
         self._created.remove(user)
         return self._request("users.delete", "DELETE", f"users/{user}", None, effect("exists", user, value=NO))
 
     def _join_or_leave(self) -> Request:
-        group = self._choices.choice([*self._place.groups, self._place.shared_group])
-        users, (group,) = self._free(self._place.people), self._free([group])
+        group = self._choices.choice([*self._area.groups, self._area.shared_group])
+        users, (group,) = self._free(self._area.people), self._free([group])
         some = self._choices.sample(users, min(2, len(users)))
         wanted = {user: NO if self._fact("member", group, user) == YES else YES for user in some}
         body = {
@@ -187,37 +188,37 @@ class LoadedClient(threading.Thread):
         return self._request("groups.change-members", "POST", f"groups/{group}/members", body, *effects)
 
     def _reset_password(self) -> Request:
-        user = self._one_of(self._place.keyholders)
+        user = self._one_of(self._area.keyholders)
         password = f"Secret-{self._unique()}"
         wanted = effect("password", user, value=password)
         body = {"newPassword": password}
         return self._request("users.reset-password", "POST", f"users/{user}/reset-password", body, wanted)
 
     def _rename(self) -> Request:
-        user = self._one_of(self._place.people)
+        user = self._one_of(self._area.people)
         name = self._unique()
         wanted = effect("name", user, value=name)
         return self._request("users.rename", "POST", f"users/{user}/rename", {"name": name}, wanted)
 
     def _move(self) -> Request:
-        user = self._one_of(self._place.people)
-        north, south = self._place.units
+        user = self._one_of(self._area.people)
+        north, south = self._area.units
         unit = south if self._fact("unit", user) == north else north
         return self._request(
             "users.move", "POST", f"users/{user}/move", {"parent": unit}, effect("unit", user, value=unit)
         )
 
     def _run_accounts(self) -> Request:
-        accounts = self._place.run_accounts
+        accounts = self._area.run_accounts
         if self._client.busy & set(accounts):
             raise NotNow
         action, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
         effects = (effect("enabled", account, value=value) for account in accounts)
-        path = f"organization-units/{self._place.run_unit}/accounts/{action}"
+        path = f"organization-units/{self._area.run_unit}/accounts/{action}"
         return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
     def _update_many(self) -> Request:
-        free = self._free(self._place.listed)
+        free = self._free(self._area.listed)
         name, some = self._choices.choice(ATTRIBUTES), self._choices.sample(free, min(BATCH, len(free)))
         values = [self._unique() for _ in some]
         items = [{"id": user, "replace": {name: value}} for user, value in zip(some, values, strict=True)]
@@ -229,9 +230,9 @@ class LoadedClient(threading.Thread):
 
 
 class Approver(threading.Thread):
-    """A person at the console: approves what waits, rejects one in ten. `decisions` are those that were confirmed.
+    """A person who approves pending changes and rejects one in ten. `decisions` are those that were confirmed.
 
-    What concerns the objects to `leave` somebody else decides.
+    Requests for the objects to `leave` are left to somebody else.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ class Approver(threading.Thread):
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Decide nothing more."""
+        """Stop deciding."""
         self._ended.set()
 
     def run(self) -> None:

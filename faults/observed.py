@@ -1,6 +1,6 @@
-"""What the directory and the database hold, read without the gateway: python-ldap here, plain SQL there.
+"""Reads the directory and the database without the gateway, by python-ldap and plain SQL.
 
-What it means is `checks`' business.
+`checks` compares it.
 """
 
 import json
@@ -23,15 +23,15 @@ TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
 """Attributes whose versions are counted."""
 
 Steps = dict[tuple[str, str], int]
-"""By how much a change raises a version, by attribute and shape: `set`, `swap`, `clear`; of a name `rename`, `move`."""
+"""By how much a change raises a version, by attribute and shape: `set`, `swap`, `clear`; for names `rename`, `move`."""
 
 _SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)
 _HEADER, _ROW = struct.Struct("<QII"), struct.Struct("<IIq16sqq")  # [MS-DRSR] 5.153, [MS-ADTS] 3.1.1.1.9
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An object as the directory has it. `versions` are those of the tracked attributes."""
+class ObservedObject:
+    """An object in the directory. `versions` has those of the tracked attributes."""
 
     dn: str
     is_deleted: bool
@@ -46,9 +46,9 @@ class Seen:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the operations log. Its `request` and `attempt` are what the client gave as its reason.
+    """A record of the operations log. The client gave its `request` and `attempt` as the reason.
 
-    When it was closed, by which domain controller's answer, and its evidence are for people who look for a cause.
+    `completed_at`, `server` and `evidence` are for people who investigate.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What one change of each shape does here, measured on objects of its own: AD's versions are counted in these."""
+    """By how much one change of each shape raises an attribute's version, measured on sample objects."""
 
     attids: dict[str, int]
     steps: Steps
@@ -79,7 +79,7 @@ class Calibration:
 
 
 def calibrate(directory: Directory, unit: str) -> Calibration:
-    """Make one change of each shape as the gateway writes it, and look."""
+    """Make one change of each shape as the gateway writes it, and measure how it raises versions."""
     connection = directory.connection
     user = directory.add_user(random_name("sample"), parent=unit)
     other = directory.add_unit("Sample", parent=unit)
@@ -125,12 +125,14 @@ _UNICODE_PWD, _NAME = 0x9005A, 0x90001  # their attids, [MS-ADA3] and [MS-DRSR] 
 _MAINTAINED = {_UNICODE_PWD, _NAME}
 
 
-def look(directory: Directory, base: str, guids: Iterable[str], calibration: Calibration) -> dict[str, Seen]:
-    """Everything below the base by objectGUID, and of the named objects those that are deleted."""
+def read_objects(
+    directory: Directory, base: str, guids: Iterable[str], calibration: Calibration
+) -> dict[str, ObservedObject]:
+    """Read all objects below the base, and the deleted ones among `guids`, by objectGUID."""
     names = ("*", "replPropertyMetaData", "objectGUID")
     seen = {}
     for dn, values in directory.search("(objectClass=*)", *names, base=base).items():
-        seen[str(UUID(bytes_le=values["objectGUID"][0]))] = _seen(dn, values, calibration, is_deleted=False)
+        seen[str(UUID(bytes_le=values["objectGUID"][0]))] = _observed(dn, values, calibration, is_deleted=False)
     for guid in set(guids) - set(seen):
         try:
             found = directory.connection.search_ext_s(
@@ -139,12 +141,12 @@ def look(directory: Directory, base: str, guids: Iterable[str], calibration: Cal
         except ldap.NO_SUCH_OBJECT:
             continue
         dn, values = found[0]
-        seen[guid] = _seen(dn, values, calibration, is_deleted=values.get("isDeleted") == [b"TRUE"])
+        seen[guid] = _observed(dn, values, calibration, is_deleted=values.get("isDeleted") == [b"TRUE"])
     return seen
 
 
-def look_for_deleted(directory: Directory, base: str) -> set[str]:
-    """The objects that were deleted somewhere below the base."""
+def find_deleted_objects(directory: Directory, base: str) -> set[str]:
+    """The objectGUIDs of objects deleted below the base."""
     found = directory.connection.search_ext_s(
         f"CN=Deleted Objects,{directory.base_dn}",
         ldap.SCOPE_ONELEVEL,
@@ -160,8 +162,8 @@ def look_for_deleted(directory: Directory, base: str) -> set[str]:
     return {guid for guid, parent in parents.items() if parent.lower().endswith(base.lower())}
 
 
-def _seen(dn: str, values: dict[str, list[bytes]], calibration: Calibration, *, is_deleted: bool) -> Seen:
-    return Seen(dn, is_deleted, values, _named(_versions(values), calibration.attids))
+def _observed(dn: str, values: dict[str, list[bytes]], calibration: Calibration, *, is_deleted: bool) -> ObservedObject:
+    return ObservedObject(dn, is_deleted, values, _named(_versions(values), calibration.attids))
 
 
 def _named(versions: dict[int, int], attids: dict[str, int]) -> dict[str, int]:
@@ -203,7 +205,7 @@ class Database:
         return [_record(each) for each in found if not each["operation"].endswith((".read", ".search"))]
 
     def changes_by_server(self) -> dict[str, int]:
-        """How many changes each domain controller is known to have taken."""
+        """The number of recorded changes by domain controller."""
         rows = self.rows(
             "SELECT server, count(*) FROM audit_operationrecord"
             " WHERE outcome = 'succeeded' AND server IS NOT NULL AND server <> '' GROUP BY server ORDER BY server"
@@ -225,7 +227,7 @@ class Database:
         return [(_identifier(run), state, len(_parsed(accounts)), count) for run, state, accounts, count in rows]
 
     def change_requests(self) -> dict[str, tuple[str, str | None]]:
-        """Status and code of the problem, by id."""
+        """The status and problem code of each change request, by id."""
         rows = self.rows("SELECT id, status, problem FROM approvals_changerequest")
         return {_identifier(each): (status, (_parsed(problem) or {}).get("code")) for each, status, problem in rows}
 

@@ -11,7 +11,7 @@ SHOWN = 12
 
 
 def report(result: Result) -> str:
-    """Faults by kind, requests by answer, each target with its number."""
+    """Render targets with their findings, faults by kind, and requests by answer."""
     return "\n".join(_lines(result)) + "\n"
 
 

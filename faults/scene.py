@@ -1,6 +1,6 @@
-"""Clients at work in their part of the directory, and the stories of all witnesses when they are done.
+"""Clients at work in their areas of the directory, and the evidence of all sides when they are done.
 
-What happens to the gateway meanwhile is told elsewhere: in `campaign` it is broken, in `upgrade` exchanged.
+Meanwhile `campaign` breaks the gateway, or `upgrade` replaces it.
 """
 
 import random
@@ -12,18 +12,18 @@ from uuid import UUID
 from faults.checks import Story
 from faults.client import Transport
 from faults.load import Approver, LoadedClient
-from faults.observed import Database, Seen, calibrate, look, look_for_deleted
-from faults.world import make_places
+from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
+from faults.world import make_areas
 from lab.directory import Directory
 
 UNDER_WAY = ("approved", "applying", "unknown")
-"""States of change requests with which something is still to happen."""
+"""States of change requests that are still being processed."""
 
 
 class Scene:
-    """An organizational unit for each client, and what was seen there before they began.
+    """An organizational unit for each client, and the objects there before the load.
 
-    `spare` are places for whoever else works there. `wait_until_even` waits until all domain controllers have the same.
+    `spare` are areas for other workers. `wait_until_replicated` waits until all domain controllers have all changes.
     """
 
     def __init__(
@@ -34,37 +34,37 @@ class Scene:
         seed: int,
         clients: int,
         spare: int = 0,
-        wait_until_even: Callable[[], None] = lambda: None,
+        wait_until_replicated: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: list[LoadedClient] = []
         self.database = database
         self._directory = directory
         self._seed = seed
         self._base = directory.add_unit(f"Campaign {seed}")
-        places = make_places(directory, self._base, clients + spare)
-        self._places, self.spare = places[:clients], places[clients:]
+        areas = make_areas(directory, self._base, clients + spare)
+        self._areas, self.spare = areas[:clients], areas[clients:]
         self._calibration = calibrate(directory, self._base)
-        self._named: set[str] = set()
-        self._wait_until_even = wait_until_even
+        self._known_objects: set[str] = set()
+        self._wait_until_even = wait_until_replicated
         self._settle()
-        self._before = look(directory, self._base, (), self._calibration)
-        self._deleted_before = look_for_deleted(directory, self._base)
+        self._before = read_objects(directory, self._base, (), self._calibration)
+        self._deleted_before = find_deleted_objects(directory, self._base)
 
     @contextmanager
     def load(
         self, people: dict[str, Any], connect: Callable[[], Transport], *, leave: Collection[str] = ()
     ) -> Iterator[Approver]:
-        """Clients and an approver at work until the block is left; `leave` names objects the approver leaves alone."""
+        """Run clients and an approver within the block; the approver leaves the objects in `leave` alone."""
         self.clients = [
             LoadedClient(
                 f"client{number}",
-                place,
+                area,
                 connect(),
                 key=people["keys"][number],
                 careful_key=people["careful"][number],
                 choices=random.Random(f"{self._seed}-{number}"),
             )
-            for number, place in enumerate(self._places)
+            for number, area in enumerate(self._areas)
         ]
         choices = random.Random(f"{self._seed}-approver")
         approver = Approver(connect(), **people["approver"], choices=choices, leave=leave)
@@ -80,13 +80,13 @@ class Scene:
                 thread.join(60)
 
     def require_working(self) -> None:
-        """Raises RuntimeError for a client that is at fault itself."""
+        """Raise RuntimeError if a client itself has failed."""
         for each in self.clients:
             if each.failure is not None:
                 raise RuntimeError(f"{each.name} is at fault itself") from each.failure
 
     def is_anything_open(self) -> bool:
-        """Whether something is still to happen by itself."""
+        """Whether records, runs or change requests are still being processed."""
         return (
             bool(self.database.open_records())
             or any(state != "completed" for _, state, _, _ in self.database.runs())
@@ -94,26 +94,28 @@ class Scene:
         )
 
     def requests_under_way(self) -> list[str]:
-        """The change requests with which something is still to happen."""
+        """The change requests that are still being processed."""
         return [each for each, (status, _) in self.database.change_requests().items() if status in UNDER_WAY]
 
-    def knowable(self, old: Collection[str]) -> Iterator[str]:
-        """The open ones of these records whose object is there: nothing stands in the way of looking."""
+    def find_settleable(self, old: Collection[str]) -> Iterator[str]:
+        """Yield the open ones of these records whose object exists, so that the gateway could settle them."""
         for record, target in self.database.open_records().items():
             if record in old and (target is None or self._directory.exists(UUID(target))):
                 yield f"record {record} about {target}"
 
     def story(self, approver: Approver) -> Story:
-        """All that is to be compared now."""
+        """Collect everything to compare."""
         self._settle()
         records = self.database.changes()
-        deleted = look_for_deleted(self._directory, self._base) - self._deleted_before
-        self._named = {record.target for record in records if record.target is not None} | set(self._before) | deleted
+        deleted = find_deleted_objects(self._directory, self._base) - self._deleted_before
+        self._known_objects = (
+            {record.target for record in records if record.target is not None} | set(self._before) | deleted
+        )
         return Story(
             diaries=[each.diary for each in self.clients],
             records=records,
             before=self._before,
-            after=self.look(self._directory),
+            after=self.read_objects(self._directory),
             calibration=self._calibration,
             decisions=approver.decisions,
             change_requests=self.database.change_requests(),
@@ -123,11 +125,11 @@ class Scene:
 
     def _settle(self) -> None:
         self._wait_until_even()
-        self._directory.reconnect()  # a domain controller may have ended it meanwhile
+        self._directory.reconnect()  # a domain controller may have closed it meanwhile
 
-    def look(self, directory: Directory) -> Mapping[str, Seen]:
-        """What a domain controller holds of all that the story is about."""
-        return look(directory, self._base, self._named, self._calibration)
+    def read_objects(self, directory: Directory) -> Mapping[str, ObservedObject]:
+        """Read all objects of the story from a domain controller."""
+        return read_objects(directory, self._base, self._known_objects, self._calibration)
 
     def _passwords_that_work(self) -> Iterator[tuple[str, str]]:
         for each in self.clients:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 
-EACH = 64
-"""Connections of each kind: four times the threads of both web processes."""
+CONNECTIONS_OF_EACH_KIND = 64
+"""Four times the threads of both web processes."""
+
 _HEAD = b"POST /api/ad/users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 _SENT = {
     "nothing": b"",
@@ -19,21 +20,23 @@ _SENT = {
     "a file that nobody reads": b"GET /static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js HTTP/1.1\r\n"
     b"Host: x\r\n\r\n",
 }
-"""What they send, and then no more, by what they are slow with."""
+"""What slow clients send before they stop, by what they are slow with."""
+
 _PROBES = (("GET", "/health", None, 200), ("GET", "/api/me", None, 401), ("POST", "/api/ad/users", b"{}", 401))
-"""Requests that nothing but slow clients can hold up, with the status of their answers."""
-ANSWERED_WITHIN = 5.0
+"""Requests that only slow clients could delay, with the expected status."""
+
+ANSWER_SECONDS = 5.0
 """Seconds. Another fault at the same time may keep the threads of one web process: a probe is tried three times, by
 connections that go to either."""
 TRIES = 3
 
 
-class Slowed(RuntimeError):
-    """Slow clients held others up."""
+class OthersDelayed(RuntimeError):
+    """Slow clients delayed others."""
 
 
-def press(base_url: str, seconds: float) -> None:
-    """Keep slow clients at the gateway for so long, and send requests beside them; raises Slowed."""
+def run_slow_clients(base_url: str, seconds: float) -> None:
+    """Keep slow clients connected for `seconds`, and send other requests meanwhile; raises OthersDelayed."""
     parts = urlsplit(base_url)
     address = parts.hostname or "", parts.port or 80
     with _slow_clients(address) as waiting_for_408:
@@ -48,12 +51,12 @@ def press(base_url: str, seconds: float) -> None:
 
 @contextmanager
 def _slow_clients(address: tuple[str, int]) -> Iterator[list[socket.socket]]:
-    """Those that are slow with their bodies."""
+    """Connect slow clients; yield the connections that are slow with their bodies."""
     with ExitStack() as stack:
         bodies = []
         for slow_with, sent in _SENT.items():
-            for _ in range(EACH):
-                connection = stack.enter_context(socket.create_connection(address, timeout=ANSWERED_WITHIN))
+            for _ in range(CONNECTIONS_OF_EACH_KIND):
+                connection = stack.enter_context(socket.create_connection(address, timeout=ANSWER_SECONDS))
                 connection.sendall(sent)
                 if slow_with.endswith("body"):
                     bodies.append(connection)
@@ -62,14 +65,14 @@ def _slow_clients(address: tuple[str, int]) -> Iterator[list[socket.socket]]:
 
 def _require_answer(address: tuple[str, int], method: str, path: str, body: bytes | None, status: int) -> None:
     for _ in range(TRIES):
-        connection = http.client.HTTPConnection(*address, timeout=ANSWERED_WITHIN)
+        connection = http.client.HTTPConnection(*address, timeout=ANSWER_SECONDS)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
             answered = connection.getresponse().status
             if answered != status:
-                raise Slowed(f"{method} {path} was answered with {answered}")
+                raise OthersDelayed(f"{method} {path} was answered with {answered}")
             return
-    raise Slowed(f"{method} {path} had no answer within {ANSWERED_WITHIN:g} s, {TRIES} times")
+    raise OthersDelayed(f"{method} {path} had no answer within {ANSWER_SECONDS:g} s, {TRIES} times")
 
 
 def _require_nothing_but_408(connection: socket.socket) -> None:
@@ -77,4 +80,4 @@ def _require_nothing_but_408(connection: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         answer = connection.recv(64)
         if not answer.startswith(b"HTTP/1.1 408 "):
-            raise Slowed(f"a body that stopped was answered with {answer!r}")
+            raise OthersDelayed(f"a body that stopped was answered with {answer!r}")

@@ -1,9 +1,9 @@
-"""`make upgrade-test`: one release follows another under load, back and forth, and then all stories are compared.
+"""`make upgrade-test`: upgrade under load and roll back, then compare all accounts of what happened.
 
-The release before this tree runs its web server and its worker. While clients write and read, this tree's `migrate`
-changes the tables under it; then this tree's processes work beside it, then alone. At last the old ones come back, on
-the tables as they are now: that is how a release is taken back. Nobody waits for an answer in vain at any time, and
-nothing is lost, done twice or unrecorded.
+Web server and worker of the previous release run first. While clients write and read, this tree's `migrate` changes
+the tables; then this tree's processes run beside the old ones, then alone. At last the old ones return, on the new
+tables, which is how a release is rolled back. Every request is answered at all times, and nothing is lost, done twice
+or unrecorded.
 """
 
 import argparse
@@ -27,19 +27,19 @@ from faults.scene import Scene
 from faults.servers import SETTINGS
 from lab.accounts.making import make_accounts
 from lab.domain import Domain, running_domain
-from lab.gateway import LiveGateway, Stores, running_stores, settings_of_gateway
+from lab.gateway import LiveGateway, Stores, gateway_settings, running_stores
 from lab.http import LoadBalancer
-from lab.releases import PRESENT, NoHistory, Release, previous_release
+from lab.releases import THIS_TREE, NoHistory, Release, previous_release
 from lab.waiting import wait_until
 
-PATIENCE = 300.0
-"""Seconds for whatever has to happen. No test may depend on a quiet machine."""
-_COMPLAINT = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
+TIMEOUT = 300.0
+"""Seconds. Generous, since the machine may be busy."""
+_ERROR_LINE = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked for: how many clients, and how often each of them asks for everything in each stage."""
+    """The number of clients, and how often each performs every action in each stage."""
 
     seed: int
     clients: int = 3
@@ -48,7 +48,7 @@ class Plan:
 
 @dataclass
 class Result:
-    """What came of it: findings by target, the answers by status, and how long each stage took in seconds."""
+    """Findings by target, answers by status, and the seconds that each stage took."""
 
     findings: dict[str, list[str]] = field(default_factory=dict)
     answers: Counter[int] = field(default_factory=Counter)
@@ -60,38 +60,38 @@ class Result:
         return not any(self.findings.values())
 
 
-def run_upgrade(wanted: Plan, before: Release, domain: Domain, stores: Stores, place: Path) -> Result:
-    """From the release before to this tree and back, on an empty database; logs stay in the folder."""
-    settings = settings_of_gateway(place, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
+def run_upgrade(plan: Plan, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
+    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder."""
+    settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
     with ExitStack() as stack:
         hosts = []
-        for name, release in (("old", before), ("new", PRESENT), ("old-again", before)):
-            hosts.append(make_host(name, release, place, settings))
+        for name, release in (("old", before), ("new", THIS_TREE), ("old-again", before)):
+            hosts.append(make_host(name, release, folder, settings))
             stack.callback(hosts[-1].stop)
         directory = stack.enter_context(closing(domain.connect()))
-        scene = Scene(directory, Database(stores.database_url), seed=wanted.seed, clients=wanted.clients, spare=1)
-        return _Upgrade(wanted, domain, scene, hosts).run()
+        scene = Scene(directory, Database(stores.database_url), seed=plan.seed, clients=plan.clients, spare=1)
+        return _Upgrade(plan, domain, scene, hosts).run()
 
 
-def make_host(name: str, release: Release, place: Path, settings: Mapping[str, str]) -> LiveGateway:
-    """A host on which web server and worker of one release run; not started."""
-    folder = place / name
-    environment = {**settings, "GATEWAY_DATA_DIR": str(folder / "data")}
-    return LiveGateway(folder, environment, release=release, processes=1, name=name)
+def make_host(name: str, release: Release, folder: Path, settings: Mapping[str, str]) -> LiveGateway:
+    """A host for web server and worker of one release, which are not started yet."""
+    own_folder = folder / name
+    environment = {**settings, "GATEWAY_DATA_DIR": str(own_folder / "data")}
+    return LiveGateway(own_folder, environment, release=release, processes=1, name=name)
 
 
-def complaints(host: LiveGateway) -> Iterator[str]:
-    """What its processes logged as errors."""
+def logged_errors(host: LiveGateway) -> Iterator[str]:
+    """Yield the errors that its processes logged."""
     for service in host.services:
         if service.log_file.exists():
-            yield from (f"{service.name}: {line}" for line in _COMPLAINT.findall(service.log_file.read_text()))
+            yield from (f"{service.name}: {line}" for line in _ERROR_LINE.findall(service.log_file.read_text()))
 
 
 class _Upgrade:
-    """The hosts, the clients, and what was found so far."""
+    """A running upgrade test: its hosts, its clients and its findings."""
 
-    def __init__(self, wanted: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway]) -> None:
-        self._wanted = wanted
+    def __init__(self, plan: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway]) -> None:
+        self._plan = plan
         self._domain = domain
         self._scene = scene
         self._old, self._new, self._old_again = hosts
@@ -99,13 +99,13 @@ class _Upgrade:
         self._result = Result()
 
     def run(self) -> Result:
-        """Upgrade, downgrade, the checks."""
-        old, new, again = self._old, self._new, self._old_again
+        """Upgrade, roll back, and check."""
+        old, new, old_again = self._old, self._new, self._old_again
         with self._stage("the release before on its own tables"):
             old.manage("migrate", "-v0")
-            people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._wanted.clients + 1)
+            people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._plan.clients + 1)
             old.start()
-            self._balancer.ask(old.base_url)
+            self._balancer.use(old.base_url)
         handover = Handover(Balanced(self._balancer), people, self._scene.spare[0])
         reader = Reader(Balanced(self._balancer), people["keys"][-1])
         with self._scene.load(people, lambda: Balanced(self._balancer), leave=handover.objects) as approver:
@@ -114,63 +114,63 @@ class _Upgrade:
                 handover.begin("old")
                 with self._stage("the tables change under it"):
                     new.manage("migrate", "-v0")
-                    self._let_work()
+                    self._run_rounds()
                 with self._stage("both side by side"):
                     new.start()
-                    self._balancer.ask(old.base_url, new.base_url)
-                    self._let_work()
+                    self._balancer.use(old.base_url, new.base_url)
+                    self._run_rounds()
                 with self._stage("this tree alone"):
-                    self._balancer.ask(new.base_url)
+                    self._balancer.use(new.base_url)
                     old.stop()
                     handover.finish()
                     handover.begin("new")
-                    self._let_work()
+                    self._run_rounds()
                 with self._stage("the release before again"):
-                    again.start()
-                    self._balancer.ask(new.base_url, again.base_url)
-                    self._let_work()
-                    self._balancer.ask(again.base_url)
+                    old_again.start()
+                    self._balancer.use(new.base_url, old_again.base_url)
+                    self._run_rounds()
+                    self._balancer.use(old_again.base_url)
                     new.stop()
                     handover.finish()
-                    self._let_work()
+                    self._run_rounds()
                 with self._stage("everything comes to its end"):
-                    let_finish(self._scene)
+                    wait_for_end(self._scene)
             finally:
                 reader.end()
-                reader.join(PATIENCE)
+                reader.join(TIMEOUT)
         story = self._scene.story(approver)
         findings = self._result.findings
         findings |= {name: list(check(story)) for name, check in CHECKS.items()}
         findings["reads that were not answered"] = list(reader.findings)
         findings["changes that were not answered"] = list(unanswered(story))
         findings["what was begun and not finished"] = handover.findings
-        findings["errors in a process's log"] = [each for host in (old, new, again) for each in complaints(host)]
-        for host in (new, again):
+        findings["errors in a process's log"] = [each for host in (old, new, old_again) for each in logged_errors(host)]
+        for host in (new, old_again):
             host.manage("verify_operations_log")
         self._result.answers.update(status for _, status in reader.answers)
         self._result.answers.update(each.status for request in story.requests for each in request.attempts)
         return self._result
 
-    def _let_work(self) -> None:
-        for _ in range(self._wanted.rounds):
-            let_work(self._scene)
+    def _run_rounds(self) -> None:
+        for _ in range(self._plan.rounds):
+            run_round(self._scene)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        begun = time.monotonic()
+        started = time.monotonic()
         yield
-        self._result.stages[name] = time.monotonic() - begun
+        self._result.stages[name] = time.monotonic() - started
 
 
-def let_work(scene: Scene) -> None:
-    """Until each client has asked for everything once more."""
+def run_round(scene: Scene) -> None:
+    """Wait until each client has performed every action once more."""
     for each in scene.clients:
-        each.begin_anew()
+        each.repeat_everything()
     _wait(scene, lambda: all(each.has_done_everything for each in scene.clients))
 
 
-def let_finish(scene: Scene) -> None:
-    """Until each client has heard of all that it asked for, and nothing is open."""
+def wait_for_end(scene: Scene) -> None:
+    """Wait until each client knows all its results, and nothing is open."""
     for each in scene.clients:
         each.finish()
     _wait(scene, lambda: all(each.is_finished for each in scene.clients))
@@ -178,7 +178,7 @@ def let_finish(scene: Scene) -> None:
 
 
 def unanswered(story: Story) -> Iterator[str]:
-    """Requests whose client lost its connection or was told of an error of the server's."""
+    """Yield attempts that ended with a lost connection or a server error."""
     for request in story.requests:
         for attempt in request.attempts:
             if not 0 < attempt.status < 500:
@@ -190,11 +190,11 @@ def _wait(scene: Scene, is_over: Callable[[], bool]) -> None:
         scene.require_working()
         return is_over()
 
-    wait_until(is_over_and_well, PATIENCE, "the clients wait in vain")
+    wait_until(is_over_and_well, TIMEOUT, "the clients wait in vain")
 
 
 def report(result: Result) -> Iterator[str]:
-    """Lines for a person."""
+    """Render the result as lines."""
     for name, seconds in result.stages.items():
         yield f"{seconds:6.1f} s  {name}"
     answers = ", ".join(f"{count} × {status or 'connection lost'}" for status, count in result.answers.most_common())
@@ -205,7 +205,7 @@ def report(result: Result) -> Iterator[str]:
 
 
 def main() -> int:
-    """0 when nothing was found."""
+    """Return 0 if there are no findings."""
     parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="makes the same choices again")
     parser.add_argument("--clients", type=int, default=6, help="client threads (default 6)")
@@ -216,15 +216,15 @@ def main() -> int:
     except NoHistory as error:
         print(f"The release before cannot be had: {error}", file=sys.stderr)
         return 1
-    place = Path(tempfile.mkdtemp(prefix="gateway-upgrade-"))
-    place.chmod(0o755)  # PostgreSQL runs as another user and keeps its part of it to itself
-    print(f"From {before.name}, seed {arguments.seed}, logs in {place}", flush=True)
-    with running_domain(place / "domain") as domain, running_stores(place, database="postgresql") as stores:
+    folder = Path(tempfile.mkdtemp(prefix="gateway-upgrade-"))
+    folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
+    print(f"From {before.name}, seed {arguments.seed}, logs in {folder}", flush=True)
+    with running_domain(folder / "domain") as domain, running_stores(folder, database="postgresql") as stores:
         plan = Plan(arguments.seed, arguments.clients, arguments.rounds)
-        result = run_upgrade(plan, before, domain, stores, place)
+        result = run_upgrade(plan, before, domain, stores, folder)
     print("\n".join(report(result)))
     if result.is_good:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return 0 if result.is_good else 1
 
 

@@ -1,4 +1,4 @@
-"""What the clients of a campaign work on: an organizational unit for each, made by an LDAP client of the tests."""
+"""The areas of the directory that the clients of a campaign work on, made by an independent LDAP client."""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,12 @@ from faults.diary import ABSENT, NO, YES, Key
 from lab.directory import PASSWORD, Directory, random_name
 
 ATTRIBUTES = ("title", "department", "company", "physicalDeliveryOfficeName", "telephoneNumber", "info")
-"""Single-valued attributes with texts that say which request wrote them."""
+"""Single-valued attributes, whose texts say which request wrote them."""
 
 
 @dataclass
-class Place:
-    """One client's part of the directory. Objects are named by objectGUID, units by distinguished name."""
+class Area:
+    """A client's area of the directory. Objects are named by objectGUID, units by distinguished name."""
 
     units: tuple[str, str]
     people: list[str]
@@ -27,14 +27,14 @@ class Place:
     facts: dict[Key, str] = field(default_factory=dict)
 
 
-def make_places(directory: Directory, base: str, clients: int) -> list[Place]:
-    """A place for each client below the base, and what all of them share."""
+def make_areas(directory: Directory, base: str, clients: int) -> list[Area]:
+    """Make an area for each client below the base, with a user and a group that all of them share."""
     shared_user = str(directory.add_user("Shared", parent=base))
     shared_group = str(directory.add_group("Shared group", parent=base))
-    return [_make_place(directory, base, number, shared_user, shared_group) for number in range(clients)]
+    return [_make_area(directory, base, number, shared_user, shared_group) for number in range(clients)]
 
 
-def _make_place(directory: Directory, base: str, number: int, shared_user: str, shared_group: str) -> Place:
+def _make_area(directory: Directory, base: str, number: int, shared_user: str, shared_group: str) -> Area:
     unit = directory.add_unit(f"Client {number}", parent=base)
     units = (directory.add_unit("North", parent=unit), directory.add_unit("South", parent=unit))
     run_unit = directory.add_unit("Runs", parent=unit)
@@ -42,7 +42,7 @@ def _make_place(directory: Directory, base: str, number: int, shared_user: str, 
     def users(count: int, parent: str, password: str | None = None) -> list[str]:
         return [str(directory.add_user(random_name("user"), parent=parent, password=password)) for _ in range(count)]
 
-    place = Place(
+    area = Area(
         units=units,
         people=users(6, units[0]),
         keyholders=users(2, unit, PASSWORD),
@@ -55,14 +55,14 @@ def _make_place(directory: Directory, base: str, number: int, shared_user: str, 
         shared_group=shared_group,
         shared_attribute=ATTRIBUTES[number % len(ATTRIBUTES)],
     )
-    for user in (*place.people, *place.keyholders, *place.supervised, *place.listed, *place.run_accounts):
-        place.facts[("exists", user)] = YES
-        place.facts[("enabled", user)] = YES
-        place.facts.update({(name, user): ABSENT for name in ATTRIBUTES})
-    for user in place.people:
-        place.facts[("unit", user)] = units[0]
-        place.facts.update({("member", group, user): NO for group in (*place.groups, shared_group)})
-    for user in place.keyholders:
-        place.facts[("password", user)] = PASSWORD
-    place.facts[(place.shared_attribute, shared_user)] = ABSENT
-    return place
+    for user in (*area.people, *area.keyholders, *area.supervised, *area.listed, *area.run_accounts):
+        area.facts[("exists", user)] = YES
+        area.facts[("enabled", user)] = YES
+        area.facts.update({(name, user): ABSENT for name in ATTRIBUTES})
+    for user in area.people:
+        area.facts[("unit", user)] = units[0]
+        area.facts.update({("member", group, user): NO for group in (*area.groups, shared_group)})
+    for user in area.keyholders:
+        area.facts[("password", user)] = PASSWORD
+    area.facts[(area.shared_attribute, shared_user)] = ABSENT
+    return area

@@ -1,4 +1,4 @@
-"""The gateway's application: Django, set up, with all that requests need loaded before the first."""
+"""Django's application, with everything that requests need loaded before the first one arrives."""
 
 import gc
 import os
@@ -8,19 +8,20 @@ import django
 from django.conf import settings
 from django.urls import get_resolver
 
-from gateway.server.application import Application
-from keys.agents.extra import how_to_install
+from keys.agents.availability import install_command
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup(set_prefix=False)
 
-application = Application()
-# Django would import them with the first request, which took a second and a half longer for it.
+from gateway.server.asgi import DjangoApplication  # noqa: E402 - after Django is set up
+
+application = DjangoApplication()
+# Django would import all views with the first request, which then takes a second and a half longer.
 get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
-if settings.CONFIGURATION.Agents.Enabled and how_to_install() is None:
+if settings.CONFIGURATION.Agents.Enabled and install_command() is None:
     import_module("gateway.surfaces.agent.protocol")
 
-# What is loaded now stays: the collector need not look through it again with every few hundred requests.
+# What is loaded now lives as long as the process, so the garbage collector need not traverse it again and again.
 gc.collect()
 gc.freeze()
 gc.set_threshold(20_000, 50, 50)

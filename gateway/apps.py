@@ -33,9 +33,9 @@ class GatewayConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        """Register the checks, watch the database, and warn of a careless configuration."""
+        """Register the system checks and the database watchers, and warn about an unprotected Redis."""
         import_module("gateway.checks")
         shared_clock.watch()
         sessions.watch()
-        if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
-            _logger.warning(careless)
+        if not settings.DEVELOPMENT and (warning := redis_warning(settings.REDIS_URL)):
+            _logger.warning(warning)

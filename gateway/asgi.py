@@ -1,4 +1,4 @@
-"""The ASGI application that granian serves (`--interface asginl`): Django's application behind the front."""
+"""The ASGI application that granian serves (`--interface asginl`): `RequestGateway` in front of Django."""
 
 import ctypes
 import resource
@@ -10,12 +10,12 @@ from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.server.asgi import RequestGateway  # isort: skip
 from keys.first_administrator import announce_soon  # isort: skip
 
-# A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
-_, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
-resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
+# Every connection needs a file descriptor, and the soft limit of many systems is 1024.
+_, _hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_hard_limit, _hard_limit))
 
-# What answers to large searches leave behind (mallopt(3), glibc only). Every thread that reads one would keep a heap of
-# its own; and once a large block was freed, glibc would keep what is as large, and all below it, for the next.
+# Return the memory of large search results to the system (mallopt(3), glibc only). By default every thread that reads
+# one keeps a heap of its own, and glibc raises its thresholds to the size of the largest block that was ever freed.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MEGABYTE = 1 << 20
 with suppress(AttributeError, OSError):

@@ -1,7 +1,6 @@
 """The site of Django admin: who may enter, and that nothing is changed there without a record."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -11,20 +10,21 @@ from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 
 from audit.model_changes.recording import only_recorded_writes
+from core.database.time_limit import short_queries
 from core.errors import GatewayError
 from keys.authentication import identify_session
 from keys.models import Person
-from keys.permissions.scoping import is_confined
+from keys.permissions.scopes import is_confined
 from keys.sign_in import second_factor
 
-_READING = ("GET", "HEAD", "OPTIONS")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class BackOffice(AdminSite):
     """Django admin for the gateway's own tables."""
 
     def register(self, model_or_iterable: Any, admin_class: type[ModelAdmin] | None = None, **options: Any) -> None:
-        """The OAuth toolkit registers pages of its own, which change clients and tokens without a record: none of them.
+        """Leave out the pages of the OAuth toolkit, which would change clients and tokens without a record.
 
         Agents and their clients are managed in the console.
         """
@@ -33,7 +33,7 @@ class BackOffice(AdminSite):
         super().register(model_or_iterable, admin_class, **options)
 
     def has_permission(self, request: HttpRequest) -> bool:
-        """Whoever is confined stays out: these pages show the tables whole, and what the log keeps of objects."""
+        """Admit only people without scopes: these pages show whole tables, and log records of any object."""
         person = request.user
         return (
             super().has_permission(request)
@@ -43,15 +43,17 @@ class BackOffice(AdminSite):
         )
 
     def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
-        """A view for whoever may enter. One that changes something gets who it is, as `/rest` does."""
+        """Wrap a view so that it identifies its caller, as `/rest` does, and cannot write without a log record."""
 
         @wraps(view)
         def administer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             # Django's middleware has checked the CSRF token, as for every page.
             request.administering = identify_session(request, check_csrf=False)  # type: ignore[attr-defined]
             try:
-                with nullcontext() if request.method in _READING else only_recorded_writes():
+                with short_queries() if request.method in _SAFE_METHODS else only_recorded_writes():
                     response: HttpResponseBase = view(request, *args, **kwargs)
+                    if isinstance(response, TemplateResponse):  # its rows may be read only while it is rendered
+                        response.render()
             except GatewayError as refusal:
                 return self._refused(request, refusal)
             return response
@@ -59,7 +61,7 @@ class BackOffice(AdminSite):
         return super().admin_view(administer, cacheable)
 
     def _refused(self, request: HttpRequest, refusal: GatewayError) -> TemplateResponse:
-        """What could not be done, and why. Nothing was: what the view had to say of its success is forgotten."""
-        list(get_messages(request))
+        """Return the page that says what was refused and why, without the view's success messages."""
+        list(get_messages(request))  # iterating marks them as shown
         context = {**self.each_context(request), "title": f"{refusal.title}.", "refusal": refusal}
         return TemplateResponse(request, "admin/refused.html", context, status=refusal.status)

@@ -1,4 +1,4 @@
-"""What `gateway check` says; of the database with `--database default`, and `migrate` before it begins."""
+"""The checks of `gateway check`; those of the database run with `--database default`, and before `migrate`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,27 +6,28 @@ from typing import Any
 from django.core import checks
 
 from active_directory import answers_are_compiled
-from core.secrets.stored import find_secrets
-from keys.agents.extra import how_to_install
+from core.secrets.encryption import find_secrets
+from keys.agents.availability import install_command
 
 _SHOWN = 10
 
 
 @checks.register(checks.Tags.database)
 def check_encryption_keys(databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
-    """Warn of secrets whose key was dropped: of what they are for, nothing works until it is back.
+    """Warn about secrets that no configured key decrypts: what they are for fails until the key is back.
 
-    Asks no database that is not among `databases`: a worker runs all checks at its start, and can wait for its own.
+    Queries the database only if it is among `databases`: a worker runs all checks when it starts, and its database
+    may still be down.
     """
     if not databases:
         return []
-    lost = [str(secret) for secret in find_secrets() if secret.key is None]
-    if not lost:
+    unreadable = [str(secret) for secret in find_secrets() if secret.key is None]
+    if not unreadable:
         return []
-    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    more = f" and {len(unreadable) - _SHOWN} more" if len(unreadable) > _SHOWN else ""
     return [
         checks.Warning(
-            f"No key of GATEWAY_ENCRYPTION_KEYS opens {', '.join(lost[:_SHOWN])}{more}.",
+            f"No key of GATEWAY_ENCRYPTION_KEYS opens {', '.join(unreadable[:_SHOWN])}{more}.",
             hint="Put the key that was dropped behind the others, then run manage.py rotate_encryption_keys.",
             id="gateway.W001",
         )
@@ -35,7 +36,7 @@ def check_encryption_keys(databases: Sequence[str] | None = None, **_: Any) -> l
 
 @checks.register(checks.Tags.compatibility)
 def check_answers(**_: Any) -> list[checks.CheckMessage]:
-    """Warn where the module in C is missing or does not know this python-ldap: everything works, but more slowly."""
+    """Warn if the C extension is missing or does not fit this python-ldap: everything works, but slower."""
     if answers_are_compiled():
         return []
     return [
@@ -49,8 +50,8 @@ def check_answers(**_: Any) -> list[checks.CheckMessage]:
 
 @checks.register(checks.Tags.compatibility)
 def check_agents(**_: Any) -> list[checks.CheckMessage]:
-    """Warn where agents are switched on and what they need is not installed: whatever they ask is 501."""
-    command = how_to_install()
+    """Warn if agents are enabled but their packages are not installed: they are answered 501."""
+    command = install_command()
     if command is None:
         return []
     return [

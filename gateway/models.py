@@ -1,4 +1,4 @@
-"""The tables of the project itself: idempotency records, values on their way to a page, and which backups were made."""
+"""The project's own tables: idempotency records, values that are shown once, and the backups that were made."""
 
 from django.db import models
 
@@ -12,9 +12,9 @@ class IdempotencyRecord(models.Model):
 
     `fingerprint` is a digest over directory, method, path, query and body, under the encryption key that
     `encryption_key` names; `lease_until` ends the claim of a request whose process was killed before it could answer
-    (see `gateway.surfaces.idempotency_heartbeat`). `call_ids` are the gateway's own identifiers of the attempt that
-    runs and of those before it that came to no final answer. `rights` tells under which rights the answer was given;
-    null in a row that an earlier release wrote.
+    (see `gateway.surfaces.idempotency`). `call_ids` are the gateway's own identifiers of the current attempt and of
+    earlier ones without a final answer. `rights` is a digest of the caller's rights when the answer was given, null in
+    rows of earlier releases.
     """
 
     credential_id = models.CharField(max_length=64)

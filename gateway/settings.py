@@ -1,4 +1,4 @@
-"""Django settings. What a deployment may change is read from the environment and from `gateway.toml`."""
+"""Django settings. What a deployment may change comes from the environment and from `gateway.toml`."""
 
 import os
 import sys
@@ -11,8 +11,7 @@ from core.deployment import database_from, hosts_from, mail_from
 from core.oauth import provider_settings
 from core.redis.clients import broker_options_from, broker_tls_from
 from core.redis.urls import broker_from, redis_from
-from core.secrets.files import with_secrets_from_files
-from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from, with_secrets_from_files
 from core.secrets.private_files import (
     database_files,
     make_directory,
@@ -27,14 +26,14 @@ make_private_by_default()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
-# Among the installed packages nothing is written.
+# An installed package never writes into its own folder.
 _data_dir = BASE_DIR / "var" if (BASE_DIR / "manage.py").exists() else "/var/lib/gateway"
 DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR") or _data_dir)
 
-# Processes count in files that they write with every request: in memory, where no full disk can end them.
-_in_memory = f"/dev/shm/gateway-{os.getuid()}-{sha256(bytes(DATA_DIR.absolute())).hexdigest()[:12]}"  # noqa: S108 - only this account's is taken
-_of_trials = str(DATA_DIR / "metrics") if ENVIRONMENT == "Development" else ""
-METRICS_DIR = Path(os.environ.get("GATEWAY_METRICS_DIR") or _of_trials or _in_memory)
+# Processes update their metrics files with every request: they are kept in memory, where no full disk can break them.
+_in_memory = f"/dev/shm/gateway-{os.getuid()}-{sha256(bytes(DATA_DIR.absolute())).hexdigest()[:12]}"  # noqa: S108 - require_private_directory checks it
+_in_development = str(DATA_DIR / "metrics") if ENVIRONMENT == "Development" else ""
+METRICS_DIR = Path(os.environ.get("GATEWAY_METRICS_DIR") or _in_development or _in_memory)
 
 try:
     if ENVIRONMENT not in ("Development", "Production"):
@@ -47,21 +46,21 @@ try:
     require_private_directory(METRICS_DIR, "GATEWAY_METRICS_DIR")
     _database_url = _environment.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3"
     DATABASES = {"default": database_from(_database_url, _environment.get("DATABASE_PASSWORD", ""))}
-    _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    _is_single_machine = DATABASES["default"]["ENGINE"].endswith("sqlite3")
     _is_new = False
-    if _single:
-        # Whoever reads these is as good as an administrator. With PostgreSQL no secret lies on this machine's disk.
+    if _is_single_machine:
+        # Whoever can read these files can act as an administrator. With PostgreSQL no secret is on this machine's disk.
         require_private_directory(DATA_DIR, "GATEWAY_DATA_DIR")
         _database = Path(DATABASES["default"]["NAME"])
         make_directory(_database.parent, "DATABASE_URL")
         for _file in (*database_files(_database), *(DATA_DIR / name for name in FILES)):
             require_private(_file)
         _is_new = not _database.exists()
-    SECRET_KEY = secret_key_from(_environment, DATA_DIR, single_machine=_single)
-    ENCRYPTION_KEYS = encryption_keys_from(_environment, DATA_DIR, single_machine=_single)
-    # Until they had keys of their own, logs were sealed with the encryption keys.
+    SECRET_KEY = secret_key_from(_environment, DATA_DIR, single_machine=_is_single_machine)
+    ENCRYPTION_KEYS = encryption_keys_from(_environment, DATA_DIR, single_machine=_is_single_machine)
+    # The first releases sealed the log with the encryption keys.
     LOG_KEYS = log_keys_from(
-        _environment, DATA_DIR, single_machine=_single, formerly=None if _is_new else ENCRYPTION_KEYS
+        _environment, DATA_DIR, single_machine=_is_single_machine, formerly=None if _is_new else ENCRYPTION_KEYS
     )
     REDIS_URL = redis_from(
         _environment.get("REDIS_URL") or "redis://127.0.0.1:6379/0",
@@ -74,11 +73,11 @@ try:
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 
-DEBUG = False  # a debug page shows internals; Development publishes the API documents, nothing more
+DEBUG = False  # debug pages show internals; all that Development adds are the API documents
 CSRF_TRUSTED_ORIGINS = [item for item in os.environ.get("GATEWAY_TRUSTED_ORIGINS", "").split(",") if item]
 
 INSTALLED_APPS = [
-    "gateway",  # first: its commands go before Django's of the same name, which would write no record
+    "gateway",  # first: its commands override Django's of the same name, which would write no log record
     "gateway.apps.BackOfficeConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -98,18 +97,19 @@ INSTALLED_APPS = [
     "console",
 ]
 if DEVELOPMENT and (BASE_DIR / "demo").is_dir():
-    INSTALLED_APPS.append("demo")  # its commands grow a domain for trials; no wheel has it
+    INSTALLED_APPS.append("demo")  # its commands fill a trial domain; it is not in the wheel
 
-# Outermost first. Rate limit and body size are decided before anything looks at a credential
+# Outermost first. Rate limits and body sizes are checked before anything looks at a credential
 # (docs/api.md#order-of-checks).
 MIDDLEWARE = [
     "gateway.middleware.request_id.RequestIdMiddleware",
+    "gateway.middleware.compression.CompressionMiddleware",
     "gateway.middleware.deceiving_text.DeceivingTextMiddleware",
-    "gateway.middleware.problems.ProblemMiddleware",
+    "gateway.middleware.programs.ProblemMiddleware",
     "gateway.middleware.client_address.ClientAddressMiddleware",
     "gateway.middleware.rate_limit.RateLimitMiddleware",
     "gateway.middleware.body_limit.BodyLimitMiddleware",
-    "gateway.middleware.browser.BrowserSecurityMiddleware",
+    "gateway.middleware.people.BrowserSecurityMiddleware",
     "gateway.middleware.programs.ProgramsMiddleware",
     "gateway.middleware.people.WhiteNoiseMiddleware",
     "gateway.middleware.people.LanguageMiddleware",
@@ -150,7 +150,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-SESSION_ENGINE = "keys.sign_in.session_store"
+SESSION_ENGINE = "keys.sign_in.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 8 * 3600
@@ -163,7 +163,7 @@ LOGIN_URL = "console:sign-in"
 # Bodies are limited by BodyLimitMiddleware, which answers 413; Django's own limit would answer 400 first.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
 
-LANGUAGE_CODE = "en"  # of the texts in the sources, and of all that programs get
+LANGUAGE_CODE = "en"  # the language of the sources, and of everything that programs get
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 LANGUAGE_COOKIE_NAME = "language"
@@ -177,22 +177,22 @@ FORMAT_MODULE_PATH = "gateway.formats"
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 with suppress(OSError):  # a full disk
-    STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise looks there too, and warns when it is missing
-WHITENOISE_USE_FINDERS = True  # the files of the installed packages are served from where they are: no build step
+    STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is missing
+WHITENOISE_USE_FINDERS = True  # serve files from the installed packages, without a build step
 WHITENOISE_AUTOREFRESH = False
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "gateway.middleware.static_files.FingerprintedStaticFiles"},
+    "staticfiles": {"BACKEND": "gateway.middleware.people.FingerprintedStaticFiles"},
 }
 
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": [REDIS_URL],  # a list of one: Django would take a comma in it for the end of an address
+        "LOCATION": [REDIS_URL],  # a list: Django splits a string at commas, which Sentinel addresses contain
         "KEY_PREFIX": "gateway",
-        # A counter that does not answer must not hold up the request for long.
+        # A counter that does not answer must not delay the request for long.
         "OPTIONS": {
-            "pool_class": "core.redis.clients.Pools",
+            "pool_class": "core.redis.clients.CachePool",
             "socket_connect_timeout": 1,
             "socket_timeout": 1,
         },
@@ -205,9 +205,9 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# A worker outlives what Redis answers with while its memory is full, its role changes or its replicas are gone.
+# A worker must survive the errors of a Redis whose memory is full, whose role changes or whose replicas are gone.
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True
-# A web request that hands over a run must learn within seconds that the broker is away.
+# A web request that enqueues a run must fail within seconds if the broker is down.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
     "socket_timeout": 5,
@@ -219,11 +219,11 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],  # each surface has its own: `keys.authentication`
-    "DEFAULT_PERMISSION_CLASSES": [],  # the pipeline's
+    "DEFAULT_PERMISSION_CLASSES": [],  # the pipeline checks permissions
     "DEFAULT_PARSER_CLASSES": ["gateway.surfaces.reading.StrictJsonParser"],
-    "DEFAULT_RENDERER_CLASSES": ["gateway.surfaces.responses.JsonRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway.surfaces.negotiation.Negotiation",
-    "DEFAULT_SCHEMA_CLASS": "gateway.surfaces.openapi.schema.SurfaceSchema",
+    "DEFAULT_RENDERER_CLASSES": ["gateway.surfaces.rendering.JsonRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "gateway.surfaces.reading.Negotiation",
+    "DEFAULT_SCHEMA_CLASS": "gateway.surfaces.openapi.operations.SurfaceSchema",
     "EXCEPTION_HANDLER": "gateway.surfaces.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }
@@ -239,8 +239,8 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "",
-    "POSTPROCESSING_HOOKS": [],  # the shapes name their enumerations themselves
-    "SWAGGER_UI_DIST": "SIDECAR",  # nothing is loaded from outside
+    "POSTPROCESSING_HOOKS": [],  # our shapes already name their enumerations
+    "SWAGGER_UI_DIST": "SIDECAR",  # load nothing from other sites
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 

@@ -1,9 +1,12 @@
-"""Celery tasks above the pipeline: approved changes are applied, overdue ones expire, pending records are settled.
+"""Celery tasks: they apply approved changes, execute runs, expire overdue requests, and settle open log records.
 
-Every task may run twice, late, or in several workers at once: what it works on is claimed in the database.
+Every task may run twice, late, or in several workers at once: it claims its work in the database, and the runs of a
+directory by a lease.
 """
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -12,22 +15,30 @@ from django.conf import settings
 
 from active_directory import LdapError
 from approvals import queue, secrets
-from approvals.review import mail, notifications
+from approvals.queue import end_with_run
+from approvals.review import notifications
 from audit import log
-from audit.chain import head_export, sealing, verification_requests
+from audit.chain import checkpoint, sealing, verification
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
 from core import shown_once
+from core.call import Call, CredentialKind, CredentialRef, Surface
 from directory.changes import bind_password_rotation
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from directory.models.runs import Run, RunState
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import find_created
+from directory.runs import worker as run_worker
+from directory.runs.requests import EXECUTE_RUN, delete_expired_plans
 from gateway import pipeline
 from gateway.surfaces.idempotency import forget_old_answers
-from keys.agents import cleanup
+from keys.agents import grants
+from keys.agents.identification import call_for_agent
 from keys.people import account_status
+from keys.permissions.effective import call_for_key, call_for_person
+from keys.permissions.more_privileged_people import more_privileged_people
 
 logger = structlog.get_logger(__name__)
 
@@ -40,44 +51,44 @@ def apply_change_request(change_request_id: str) -> None:
 
 @shared_task(name="gateway.tasks.sweep")
 def sweep() -> None:
-    """Everything that must happen even when a message was lost or a process was killed."""
+    """Catch up on everything that a lost message or a killed process has left undone."""
     queue.expire_overdue()
-    queue.fail_late()
-    for change_request_id in queue.find_waiting():
+    queue.fail_overdue()
+    for change_request_id in queue.find_unclaimed():
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
-    bind_password_rotation.settle_interrupted()
+    bind_password_rotation.settle_interrupted_rotations()
     secrets.wipe_overdue()
     forget_old_answers()
-    shown_once.forget_overdue()
-    cleanup.sweep()
-    webhooks.forget_delivered()
+    shown_once.delete_expired()
+    grants.sweep()
+    webhooks.delete_delivered()
 
 
 @shared_task(name="gateway.tasks.tell_people")
 def tell_people() -> None:
-    """Tell approvers and requesters by e-mail what has happened to change requests."""
+    """E-mail approvers and requesters about their change requests."""
     notifications.collect()
-    mail.send_due()
+    notifications.send_due()
 
 
 @shared_task(name="gateway.tasks.check_people")
 def check_people() -> None:
-    """Deactivate the people who have left their directory."""
+    """Deactivate people whose directory account is gone, disabled or expired."""
     account_status.check_all()
 
 
 @shared_task(name="gateway.tasks.seal_log")
 def seal_log() -> None:
-    """Seal what was logged since the last time."""
+    """Seal the records since the last seal."""
     sealing.seal_records()
 
 
 @shared_task(name="gateway.tasks.verify_log")
 def verify_log() -> None:
-    """Verify the operations log, as somebody asked for."""
-    verification_requests.verify()
+    """Verify the operations log, on request."""
+    verification.verify()
 
 
 @shared_task(name="gateway.tasks.deliver_webhooks")
@@ -88,22 +99,22 @@ def deliver_webhooks() -> None:
 
 @shared_task(name="gateway.tasks.keep_log_head")
 def keep_log_head() -> None:
-    """Keep the head of the log's chain where the configuration says, outside the database."""
+    """Copy the head of the log's chain to a file or syslog, outside the database, as configured."""
     configuration = settings.CONFIGURATION.OperationsLog
-    head = head_export.head()
+    head = checkpoint.head()
     if head is None:
         return
     if configuration.HeadFile:
         try:
-            head_export.append_head(head, Path(configuration.HeadFile))
+            checkpoint.append_head(head, Path(configuration.HeadFile))
         except OSError:
             logger.exception("the head of the operations log cannot be kept", file=configuration.HeadFile)
     if configuration.HeadToSyslog:
-        head_export.log_head(head)
+        checkpoint.log_head(head)
 
 
 def _find_outcome(record: OperationRecord) -> bool | None:
-    """Whether the change of a pending record is in the directory; None while that cannot be known."""
+    """Whether the change of a pending record was applied; None while that cannot be determined."""
     if record.directory_id is None or record.evidence is None:
         return None
     try:
@@ -116,7 +127,46 @@ def _find_outcome(record: OperationRecord) -> bool | None:
 
 
 def _find_created(record: OperationRecord) -> UUID | None:
-    """The identity of what a creation has made, which its writer did not come to note."""
+    """The objectGUID of a created object whose writer was interrupted before it could record it; None if unknown."""
     if record.directory_id is None:
         return None
     return find_created(get_client(record.directory_id), record.evidence or {})
+
+
+@shared_task(name=EXECUTE_RUN)
+def execute_run(run_id: str) -> None:
+    """Execute a run and all others waiting in its directory, unless it is completed or a worker has the lease."""
+    waiting = Run.objects.filter(id=UUID(run_id)).exclude(state=RunState.COMPLETED)
+    for connection_id in waiting.values_list("connection_id", flat=True):
+        run_worker.run_pending(
+            connection_id,
+            make_call=_call_for,
+            more_privileged_people=more_privileged_people,
+            when_completed=end_with_run,
+        )
+
+
+@shared_task(name="directory.tasks.sweep_runs")
+def sweep_runs() -> None:
+    """Resume runs whose worker was killed, whose directory was unavailable or whose message was lost."""
+    for run_id in run_worker.find_abandoned_runs():
+        execute_run.delay(str(run_id))
+    delete_expired_plans()
+
+
+def _call_for(run: Run) -> Call:
+    """Return the call of a run's caller with their current permissions; raises Forbidden."""
+    work: dict[str, Any] = {
+        "connection_id": run.connection_id,
+        "surface": Surface.WORKER,
+        "request_id": run.request_id,
+        "change_request_id": run.change_request_id,
+    }
+    if run.credential_kind == CredentialKind.API_KEY:
+        call = call_for_key(run.credential_id, **work)
+    elif run.credential_kind == CredentialKind.AGENT_TOKEN:
+        call = call_for_agent(run.credential_id, **work)
+    else:
+        credential = CredentialRef(CredentialKind(run.credential_kind), run.credential_id, run.credential_name)
+        call = call_for_person(run.person_id, credential=credential, **work)
+    return replace(call, client_address=run.client_address, reason=run.reason)

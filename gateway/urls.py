@@ -9,19 +9,20 @@ from django.views.generic import RedirectView
 
 from core.call import Surface
 from gateway.monitoring.health import health, metrics, ready
-from gateway.surfaces import agent_sign_in, problems
+from gateway.surfaces import agent_sign_in
 from gateway.surfaces.agent.endpoint import AgentEndpoint
 from gateway.surfaces.openapi.documents import document_settings
+from gateway.surfaces.problems import handler400, handler403, handler404, handler500  # noqa: F401 - Django's names
 from gateway.surfaces.session import SessionsViewSet, SessionViewSet
-from gateway.surfaces.viewsets import router_for
+from gateway.surfaces.viewsets import urls_of
 from keys.authentication import SessionAuthentication
 
-# The reference writes these three paths without /api; they are the same machine surface.
-BARE = re.compile(r"ad/organization-units/\{id\}/accounts/")
+# The API reference also writes these three paths without /api; they belong to the same surface.
+_WITHOUT_PREFIX = re.compile(r"ad/organization-units/\{id\}/accounts/")
 
-api_urls = [path("api/", include(router_for(Surface.API).urls))]
+api_urls = [path("api/", include(urls_of(Surface.API)))]
 rest_urls = [
-    path("rest/", include(router_for(Surface.REST).urls)),
+    path("rest/", include(urls_of(Surface.REST))),
     path("rest/session", SessionViewSet.as_view({"get": "retrieve", "post": "create", "delete": "destroy"})),
     path(
         "rest/session/access-token",
@@ -36,7 +37,7 @@ urlpatterns = [
     path("health/ready", ready),
     path("metrics", metrics),
     *api_urls,
-    path("", include(router_for(Surface.API, only=BARE).urls)),
+    path("", include(urls_of(Surface.API, only=_WITHOUT_PREFIX))),
     *rest_urls,
     path("mcp", AgentEndpoint.as_view(), name="mcp"),
     *agent_sign_in.urls,
@@ -49,7 +50,7 @@ urlpatterns = [
 admin.site.site_url = None  # "View site": the bar at the top leads to the console
 admin.site.index_title = "Back office"
 
-if settings.DEVELOPMENT:  # what makes documents takes five megabytes, which production does not pay
+if settings.DEVELOPMENT:  # production saves the five megabytes that drf-spectacular's views take
     from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
     for _surface, _patterns in ((Surface.API, api_urls), (Surface.REST, rest_urls)):
@@ -59,8 +60,3 @@ if settings.DEVELOPMENT:  # what makes documents takes five megabytes, which pro
             path(f"{_surface.value}/openapi.json", _document, name=_name),
             path(f"{_surface.value}/docs", SpectacularSwaggerView.as_view(url_name=_name)),
         ]
-
-handler400 = problems.handler400
-handler403 = problems.handler403
-handler404 = problems.handler404
-handler500 = problems.handler500

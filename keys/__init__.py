@@ -1,1 +1,1 @@
-"""Who may do what: people, roles, API keys, how each is identified and what it may do now."""
+"""People, roles, API keys and agents: how callers are identified, and what they may do now."""

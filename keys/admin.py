@@ -1,4 +1,4 @@
-"""People and their groups in Django admin: to look at. Only who is a superuser or enters here is said here."""
+"""People and their groups in Django admin, read-only but for two flags: who is a superuser and who may enter here."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from django.http import HttpRequest
 
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from keys.models import Person
-from keys.models.groups import kept_scopes
+from keys.models.people import kept_scopes
 
-_GIVEN_HERE = ("is_superuser", "is_staff")
+_EDITABLE = ("is_superuser", "is_staff")
 
 
 @admin.register(Person)
 class PersonAdmin(RecordedAdmin, ReadOnlyAdmin):
-    """Everything else about people is given and taken in the console."""
+    """The console changes everything else about people."""
 
     console_view = "console:person"
     console_identifier = "public_id"
@@ -29,7 +29,7 @@ class PersonAdmin(RecordedAdmin, ReadOnlyAdmin):
         *("username", "display_name", "email", "directory", "object_guid", "is_active"),
         *("groups", "last_login", "date_joined"),
     )
-    fields = (*_GIVEN_HERE, *readonly_fields)
+    fields = (*_EDITABLE, *readonly_fields)
 
     @admin.display(description="directory", ordering="connection__name")
     def directory(self, person: Person) -> str:

@@ -12,4 +12,3 @@ class KeysConfig(AppConfig):
     def ready(self) -> None:
         """Declare how the app's own tables are logged: importing these modules fills the registry."""
         import_module("keys.log_descriptions")
-        import_module("keys.agents.log_descriptions")

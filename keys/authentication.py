@@ -1,7 +1,7 @@
-"""From the credential of a request to its `Call`, or a refusal that tells nothing.
+"""From the credential of a request to its `Call`, or to a refusal that reveals no reason.
 
-The true reason of a 401 goes to the security log. What a credential may do is `keys.permissions.effective`'s matter,
-signing in `sessions`'.
+The true reason of a 401 goes to the security log only. `keys.permissions.effective` decides what a credential may do,
+and `keys.sign_in.sessions` signs people in.
 """
 
 import re
@@ -19,14 +19,13 @@ from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.request import Request
 
 from audit import security
-from audit.reverts import reverted_by
+from audit.models import reverted_by
 from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
-from core.network.allowed_networks import is_allowed
+from core.ip_addresses import is_allowed
 from core.text.messages import message
-from keys import credential_values
-from keys.api_keys import usage
-from keys.callers import note_caller
+from keys import api_keys, credential_values
+from keys.callers import note_caller, origin_of
 from keys.models import AccessToken, Person
 from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
@@ -35,20 +34,21 @@ from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session
 
 MAX_REASON = 500
+REASON_HEADER = "X-Change-Reason"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and those that let an approver read a text in another order than it has."""
+"""Control characters, and those that reorder text (Unicode bidi controls), which would deceive an approver."""
 
 
 class ProgramAuthentication(BaseAuthentication):
-    """REST framework's view of `identify_machine`: `request.auth` is the call."""
+    """`identify_program` for REST framework: `request.auth` is the call."""
 
     def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
-        call = identify_machine(request._request)
+        call = identify_program(request._request)
         return call.person, call
 
 
 class SessionAuthentication(BaseAuthentication):
-    """REST framework's view of `identify_session`: `request.auth` is the call."""
+    """`identify_session` for REST framework: `request.auth` is the call."""
 
     may_lack_second_factor = False
 
@@ -58,17 +58,18 @@ class SessionAuthentication(BaseAuthentication):
 
 
 class LaxSessionAuthentication(SessionAuthentication):
-    """The same for who has yet to set up a second factor: their call may do nothing."""
+    """Also admits people who have yet to set up a second factor; their call may do nothing."""
 
     may_lack_second_factor = True
 
 
-def identify_machine(request: HttpRequest) -> Call:
+def identify_program(request: HttpRequest) -> Call:
     """The call of an API key (X-API-Key) or a platform token (Authorization: Bearer).
 
     Raises Unauthorized or AmbiguousCredential. An X-Change-Reason that cannot be kept is left out.
     """
     key, authorization = request.META.get("HTTP_X_API_KEY"), request.META.get("HTTP_AUTHORIZATION")
+    # A proxy may have added one of them: who acts must not depend on which one we happen to prefer.
     if key is not None and authorization is not None:
         raise AmbiguousCredential
     if key is not None:
@@ -84,16 +85,16 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
         raise _refusal(request, "malformed API key")
     key = cache.find_key(secret.lookup_id)
     address = getattr(request, "client_address", "")
-    if reason := _why_key_is_refused(key, secret, address):
+    if reason := _key_refusal_reason(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert key is not None
-    _require_standing(
+    _require_in_directory(
         request,
         account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
         lookup_id=secret.lookup_id,
     )
     directory, refusal = effective.choose_link(key.links, request.META.get("HTTP_X_CLIENT_ID"))
-    usage.note(key.id, last_used_at=key.last_used_at, address=address)
+    api_keys.note_use(key.id, last_used_at=key.last_used_at, address=address)
     return effective.make_key_call(
         key,
         surface=Surface.API,
@@ -103,7 +104,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     )
 
 
-def _why_key_is_refused(key: KeyFacts | None, secret: credential_values.Secret, address: str) -> str | None:
+def _key_refusal_reason(key: KeyFacts | None, secret: credential_values.Secret, address: str) -> str | None:
     if key is None:
         return "unknown API key"
     is_previous = secret.lookup_id == key.previous_lookup_id
@@ -131,11 +132,11 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     session = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
     tokens = AccessToken.objects.select_related("person", "connection").annotate(session_lives=Exists(session))
     token = tokens.filter(lookup_id=secret.lookup_id).first()
-    if reason := _why_token_is_refused(token, secret):
+    if reason := _token_refusal_reason(token, secret):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert token is not None
     person = token.person
-    _require_standing(
+    _require_in_directory(
         request,
         account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
         lookup_id=secret.lookup_id,
@@ -144,19 +145,19 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     return _call_of_person(request, person, token.connection, credential, Surface.API)
 
 
-def _require_standing(request: HttpRequest, standing: AccountStatus, *, lookup_id: str) -> None:
-    """Refuse the credential of somebody who has left their directory, or of whom that is not known for too long.
+def _require_in_directory(request: HttpRequest, status: AccountStatus, *, lookup_id: str) -> None:
+    """Refuse the credential of a person who has left their directory, or who could not be checked for too long.
 
-    The latter is no fault of the credential: 401 would tell an integration to throw its key away, 503 to come back.
+    The latter is no fault of the credential: a 401 would make integrations discard their key, a 503 makes them retry.
     """
-    if standing is AccountStatus.LEFT:
+    if status is AccountStatus.LEFT:
         raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
-    if standing is AccountStatus.UNKNOWN:
-        security.refused("person not checked for too long", lookup_id=lookup_id, **_origin(request))
+    if status is AccountStatus.UNKNOWN:
+        security.log_refusal("person not checked for too long", lookup_id=lookup_id, **origin_of(request))
         raise NotChecked
 
 
-def _why_token_is_refused(token: Any, secret: credential_values.Secret) -> str | None:
+def _token_refusal_reason(token: Any, secret: credential_values.Secret) -> str | None:
     if token is None:
         return "unknown token"
     if not secret.matches(token.digest):
@@ -180,13 +181,13 @@ class SecondFactorMissing(Forbidden):
 def identify_session(
     request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None, may_lack_second_factor: bool = False
 ) -> Call:
-    """The call of a signed-in person on the browser surface; `client_id` names the directory in place of the header.
+    """The call of a signed-in person; `client_id`, if given, names the directory instead of the X-Client-Id header.
 
-    Raises Unauthorized without a session, Forbidden for a request that changes something without its CSRF token. Only
-    signing in itself leaves that check out. Without a second factor where one is required it raises
-    SecondFactorMissing; `may_lack_second_factor` is for the pages that set one up: then the call may do nothing.
+    Raises Unauthorized without a session, Forbidden if a request that changes something lacks its CSRF token (only
+    signing in skips this check), and SecondFactorMissing without a required second factor. The pages that set one up
+    pass `may_lack_second_factor`; the call may then do nothing.
     """
-    # Not request.user: that was read when the request came in, and signing in has made another session since.
+    # Not request.user: the middleware read that before this very request may have signed somebody in.
     person = get_user(request)
     if not isinstance(person, Person):
         raise _refusal(request, "no session")
@@ -211,7 +212,7 @@ def _call_of_person(
     client_id: str | None = None,
 ) -> Call:
     directory, refusal = effective.choose_directory(own, named=client_id or request.META.get("HTTP_X_CLIENT_ID"))
-    held = effective.held_by_person(
+    held = cache.access_of_person(
         person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
     )
     return Call(
@@ -231,30 +232,23 @@ def _require_csrf_token(request: HttpRequest) -> None:
     check.process_request(request)
     try:
         reason = check.process_view(request, lambda _: HttpResponse(), (), {})
-    except MultiPartParserError:  # it looks for the token in a form, too, and this is none
+    except MultiPartParserError:  # the check also looks for the token in a form, and this body is a broken one
         raise UnsupportedMediaType from None
     if reason:
-        security.refused(f"CSRF: {reason}", **_origin(request))
+        security.log_refusal(f"CSRF: {reason}", **origin_of(request))
         raise Forbidden
 
 
 def _request_facts(request: HttpRequest) -> dict[str, Any]:
     try:
         reason = read_reason(request.META.get("HTTP_X_CHANGE_REASON"))
-    except InvalidRequest:  # refused when it is known that the caller may do this at all
+    except InvalidRequest:  # the pipeline refuses it after the permissions: who lacks them learns nothing else
         reason = None
-    return {**_origin(request), "reason": reason}
-
-
-def _origin(request: HttpRequest) -> dict[str, Any]:
-    return {
-        "client_address": getattr(request, "client_address", None) or None,
-        "request_id": getattr(request, "request_id", ""),
-    }
+    return {**origin_of(request), "reason": reason}
 
 
 def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None) -> Unauthorized:
-    security.refused(reason, lookup_id=lookup_id, **_origin(request))
+    security.log_refusal(reason, lookup_id=lookup_id, **origin_of(request))
     return Unauthorized()
 
 
@@ -277,19 +271,27 @@ def read_reason(header: str | None) -> str | None:
     return check_reason(text)
 
 
-def check_reason(text: str | None) -> str | None:
-    """The reason as it is kept, None for an empty one; raises InvalidRequest."""
+def read_reason_parameter(text: str, *, header: str | None) -> str | None:
+    """The text of the query parameter `reason`, which takes the place of the header; raises InvalidRequest."""
+    if header is not None:
+        raise _bad_reason("is given twice, as X-Change-Reason, too", "reason")
+    if not text.strip():
+        raise _bad_reason("is empty", "reason")
+    return check_reason(text, "reason")
+
+
+def check_reason(text: str | None, parameter: str = REASON_HEADER) -> str | None:
+    """The reason as it is stored, None if empty; raises InvalidRequest."""
     text = (text or "").strip()
     if len(text) > MAX_REASON:
-        raise _bad_reason(f"is longer than {MAX_REASON} characters")
+        raise _bad_reason(f"is longer than {MAX_REASON} characters", parameter)
     if _CONTROL.search(text):
-        raise _bad_reason("contains control characters")
+        raise _bad_reason("contains control characters", parameter)
     if reverted_by(text) is not None:
-        raise _bad_reason("starts with a prefix reserved for reverts")
+        raise _bad_reason("starts with a prefix reserved for reverts", parameter)
     return text or None
 
 
-def _bad_reason(what: str) -> InvalidRequest:
-    return InvalidRequest.naming(
-        what, parameter="X-Change-Reason", sentence=message("X-Change-Reason {what}.", what=what)
-    )
+def _bad_reason(problem: str, parameter: str = REASON_HEADER) -> InvalidRequest:
+    sentence = message("{parameter} {what}.", parameter=parameter, what=problem)
+    return InvalidRequest.naming(problem, parameter=parameter, sentence=sentence)

@@ -1,9 +1,9 @@
-"""The form of API keys and platform tokens: making, parsing and comparing them. Knows no database.
+"""The format of API keys and platform tokens: generating, parsing and comparing them. No database access.
 
 `dgk_` (or `dgp_`) + 12 base62 digits of look-up id + `_` + 32 base62 digits of secret + 6 base62 digits of checksum.
-The checksum tells a typing error, or a string that only looks like a key, without a query, and lets secret scanners
-recognise a leaked one. Of a credential only the look-up id and the SHA-256 of the whole are stored: with 190 random
-bits there is nothing to guess, so a slow password hash would cost each request and protect nothing.
+The checksum exposes typing errors and look-alikes without a query, and lets secret scanners recognise leaked keys.
+Only the look-up id and the SHA-256 of the whole value are stored. The secret has 190 random bits and cannot be guessed,
+so a slow password hash would protect nothing and burden every request.
 """
 
 import hashlib
@@ -31,18 +31,18 @@ class Prefix(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A credential's two stored parts."""
+    """The two stored parts of a credential."""
 
     lookup_id: str
     digest: str
 
     def matches(self, digest: str) -> bool:
-        """Whether a stored digest is this one's, in constant time."""
+        """Whether a stored digest is the same, compared in constant time."""
         return hmac.compare_digest(self.digest, digest)
 
 
 def make(prefix: Prefix) -> tuple[str, Secret]:
-    """A new credential: the value to show once, and what to store."""
+    """Generate a credential: the value to show once, and what to store of it."""
     body = f"{prefix}_{_random(LOOKUP_LENGTH)}_{_random(SECRET_LENGTH)}"
     value = body + checksum(body)
     return value, Secret(lookup_id=value[4 : 4 + LOOKUP_LENGTH], digest=_digest(value))

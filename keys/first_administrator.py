@@ -1,9 +1,7 @@
-"""The first administrator of a gateway: made on a page with a code that only the server's own log shows, or by whoever
-sits at its command line.
+"""The first administrator of a gateway, made on the command line or on a page that asks for a code from the log.
 
-Set-up is open while there has never been a local account or a superuser. Then it is closed for good: deleting them
-does not open it again (the log remembers them), and further administrators are made by the first, or at the command
-line.
+Set-up is open as long as there has never been a local account or a superuser. After that it stays closed, even if they
+are deleted, since the operations log remembers them. The first administrator, or the command line, makes others.
 """
 
 import base64
@@ -21,31 +19,30 @@ from audit.model_changes.recording import recorded
 from audit.models import OperationRecord
 from core.call import Call
 from core.configuration import RateLimit
+from core.database.own_rows import lock_record
 from core.errors import Conflict, invalid_member
-from core.occasional_limits import usage_of
-from core.rate_limits import CountersUnavailable, address_subject
+from core.rate_limits import CountersUnavailable, address_subject, usage_of
 from core.text.messages import message
-from core.text.names import refuse_label
-from core.versions import lock_record
+from core.text.names import label_complaint
 from keys.models import Person
 from keys.people.local_accounts import check_username, save, set_email, set_password
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 _WRONG_CODES = RateLimit(Requests=5, WindowSeconds=900)
-"""How many an address may try."""
+"""Per IP address."""
 
-_BYTES = 15  # 120 bits, 24 characters of base32
+_CODE_BYTES = 15  # 120 bits, 24 characters of base32
 
 
 class SetUpClosed(Conflict):
-    """There is, or was, an administrator already."""
+    """The gateway has, or had, an administrator."""
 
     code, title = "SetUp.Closed", "This gateway is set up already"
 
 
 class WrongCode(Exception):
-    """The code is not the one that the server shows; `too_often` when it was not even looked at."""
+    """The code is wrong, or was not checked because the caller has tried `too_often`."""
 
     def __init__(self, *, too_often: bool) -> None:
         super().__init__("the set-up code was tried too often" if too_often else "the set-up code is wrong")
@@ -55,63 +52,63 @@ class WrongCode(Exception):
 def is_open() -> bool:
     """Whether this gateway has never had an administrator.
 
-    People of a directory may have signed in: they hold no permissions until somebody gives them some.
+    People of a directory do not count: they hold no permissions until somebody grants them some.
     """
     if Person.objects.filter(Q(connection__isnull=True) | Q(is_superuser=True)).exists():
         return False
     return not OperationRecord.objects.filter(operation="people.create", outcome="succeeded").exists()
 
 
-def code() -> str:
-    """What proves that somebody reads this gateway's log: `ABCD-EFGH-…`, the same in all of its processes.
+def set_up_code() -> str:
+    """The code that proves access to this gateway's log: `ABCD-EFGH-…`, the same in all of its processes.
 
-    It is made of the secret key and the moment at which the database was made, so that it is stored nowhere, and
-    another one holds for another database.
+    It is derived from the secret key and the time of the database's first migration. So it need not be stored, and
+    every database has a code of its own.
     """
     migrations = MigrationRecorder(connection).migration_qs.filter(app="keys")
     made_at = migrations.order_by("applied").values_list("applied", flat=True)[0]
-    digest = salted_hmac("keys.first_administrator", made_at.isoformat(), algorithm="sha256").digest()[:_BYTES]
+    digest = salted_hmac("keys.first_administrator", made_at.isoformat(), algorithm="sha256").digest()[:_CODE_BYTES]
     text = base64.b32encode(digest).decode()
     return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
-def require_code(given: str, *, client_address: str, request_id: str = "") -> None:
+def require_set_up_code(given: str, *, client_address: str, request_id: str = "") -> None:
     """Compare a code as people type it, in any case and with or without dashes; raises WrongCode.
 
-    Attempts are counted for each address: the code is too long to be guessed, this keeps the log from being filled.
+    Attempts are limited per address. The code is too long to be guessed, but each attempt writes to the log.
     """
     too_often = _wrong_codes_of(client_address, counting=False) >= _WRONG_CODES.Requests
     if not too_often:
-        if constant_time_compare(_plain(given), _plain(code())):
+        if constant_time_compare(_normalized(given), _normalized(set_up_code())):
             return
         _wrong_codes_of(client_address)
     refusal = WrongCode(too_often=too_often)
-    security.refused(str(refusal), client_address=client_address or None, request_id=request_id)
+    security.log_refusal(str(refusal), client_address=client_address or None, request_id=request_id)
     raise refusal
 
 
 def _wrong_codes_of(address: str, *, counting: bool = True) -> int:
     try:
         return usage_of("SetUpCode", address_subject(address), _WRONG_CODES, counting=counting).count
-    except CountersUnavailable:
+    except CountersUnavailable:  # Redis is away: the code's 120 bits are protection enough
         return 0
 
 
-def _plain(given: str) -> str:
+def _normalized(given: str) -> str:
     return "".join(given.replace("-", " ").split()).upper()
 
 
 def make_first_administrator(call: Call, *, username: str, password: str, display_name: str, email: str = "") -> Person:
-    """Make the superuser who makes everything else, with a record in the log. Two attempts at once make one.
+    """Make the superuser who makes everything else, with a log record. Of two simultaneous attempts one succeeds.
 
-    `call` is one of `audit.model_changes.unattended`. Raises SetUpClosed, InvalidRequest at `username`,
-    `displayName`, `email` or `password`, or Conflict for a name that cannot be told from another one.
+    `call` is `call_of_set_up` or `call_of_command`. Raises SetUpClosed, InvalidRequest at `username`, `displayName`,
+    `email` or `password`, or Conflict for a name that looks like another one.
     """
     with recorded(call, operation="people.create") as administration:
-        lock_record("people", "first administrator")  # whoever comes second waits here, and finds the first one's
+        lock_record("people", "first administrator")  # a second attempt waits here for the first
         if not is_open():
             raise SetUpClosed(message("This gateway has, or had, an administrator: sign in."))
-        if complaint := refuse_label(display_name):
+        if complaint := label_complaint(display_name):
             raise invalid_member("displayName", complaint)
         person = Person(
             username=Person.normalize_username(username.strip()),
@@ -124,7 +121,7 @@ def make_first_administrator(call: Call, *, username: str, password: str, displa
         set_password(person, password)
         save(person)
         administration.note_new_row(person)
-    security.noted("first administrator made", person=person.username, client_address=call.client_address)
+    security.log_event("first administrator made", person=person.username, client_address=call.client_address)
     return person
 
 
@@ -132,18 +129,20 @@ _announcing, _is_announced = threading.Lock(), threading.Event()
 
 
 def announce() -> None:
-    """Say in the server's log how the first administrator is made, if there is none; once in each process."""
+    """Log how to make the first administrator if there is none, once in each process."""
     with _announcing:
         if not _is_announced.is_set() and is_open():
-            _logger.warning("Nobody administers this gateway yet: open /console/setup and type the code", code=code())
+            _logger.warning(
+                "Nobody administers this gateway yet: open /console/setup and type the code", code=set_up_code()
+            )
             _is_announced.set()
 
 
 def announce_soon() -> None:
-    """The same for a process that starts, which does not wait for its database."""
+    """Do the same in a thread, so that a starting process does not wait for its database."""
     threading.Thread(target=_announce, name="set-up", daemon=True).start()
 
 
 def _announce() -> None:
-    with closing(connection), suppress(DatabaseError):  # not reachable or not migrated: the page says it, once opened
+    with closing(connection), suppress(DatabaseError):  # unreachable or not migrated: the page logs it later
         announce()

@@ -1,4 +1,4 @@
-"""People, their groups, roles and API keys as the operations log tells of them, and what makes one's access more."""
+"""How the operations log describes people, groups, roles, API keys and agents, and which changes widen access."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -8,18 +8,19 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 
 from audit.model_changes.descriptions import Facts, Secret, audited_model, columns_of
-from core.call import SupervisionLevel
 from core.shapes import render_timestamp
 from core.text.messages import message
+from keys.agents.grants import is_freer
 from keys.models import ApiKey, Person, Role, SecondFactor
-from keys.models.groups import DirectoryGroup, kept_scopes
-from keys.permission_catalogue import named
+from keys.models.agents import AgentClient, AgentGrant
+from keys.models.people import DirectoryGroup, kept_scopes
+from keys.permission_catalogue import with_full_names
 from keys.permissions.effective import permissions_of_person
-from keys.permissions.scoping import ScopesAsKept, is_within, kept_of_person
+from keys.permissions.scopes import StoredScopes, is_within, stored_scopes_of_person
 
 Access = Mapping[str, Any]
-"""What one may do, as it was described below; None where there was none before."""
-_NOBODY: Access = {
+"""What a row gives access to, as described below; None if the row did not exist."""
+_NO_ACCESS: Access = {
     "active": True,
     "superuser": False,
     "back_office": False,
@@ -27,30 +28,23 @@ _NOBODY: Access = {
     "groups": (),
     "scopes": (),
 }
-_LEVELS = tuple(level.value for level in SupervisionLevel)
-"""From strict to free."""
 
 
 def key_access_widened(before: Access | None, after: Access) -> list[str]:
-    """In words, what a key may do after a change and could not do before."""
+    """What a key may do after a change but not before, in words."""
     if after["revoked"]:
         return []
     if before is None:
         return [message("a new key may act as its owner")]
-    end, level, more = after["expires_at"], after["level"], _more("permissions", before, after)
+    end, more = after["expires_at"], _added("permissions", before, after)
     is_longer = before["expires_at"] is not None and (end is None or end > before["expires_at"])
-    return _those_that_hold(
+    return _applicable(
         (more, message("the key's role permits more: {permissions}", permissions=", ".join(more))),
         (_reaches_everything(before, after), message("the key's role reaches everything")),
         (_reaches_further(before, after), message("the key's role reaches further parts of the directory")),
         (before["owner"] != after["owner"], message("the key acts as somebody else")),
         (after["passwords"] > before["passwords"], message("generated passwords go to the key's owner")),
-        (
-            _LEVELS.index(level) > _LEVELS.index(before["level"]),
-            message(
-                "fewer changes wait for a person ({before} before, {after} now)", before=before["level"], after=level
-            ),
-        ),
+        _fewer_changes_wait(before, after),
         (
             _are_widened(before["addresses"], after["addresses"]),
             message("the key is accepted from further addresses"),
@@ -61,16 +55,16 @@ def key_access_widened(before: Access | None, after: Access) -> list[str]:
             if end
             else message("the key is valid longer (without end)"),
         ),
-        (_more("directories", before, after), message("the key reaches a further directory")),
+        (_added("directories", before, after), message("the key reaches a further directory")),
     )
 
 
 def role_access_widened(before: Access | None, after: Access) -> list[str]:
-    """The same of a role. No key has a new one yet: giving it to a key is what counts."""
+    """The same for a role. A new role widens nothing until a key gets it."""
     if before is None:
         return []
-    more = _more("permissions", before, after)
-    return _those_that_hold(
+    more = _added("permissions", before, after)
+    return _applicable(
         (more, message("the role permits more: {permissions}", permissions=", ".join(more))),
         (_reaches_everything(before, after), message("the role reaches everything")),
         (_reaches_further(before, after), message("the role reaches further parts of the directory")),
@@ -78,13 +72,13 @@ def role_access_widened(before: Access | None, after: Access) -> list[str]:
 
 
 def person_access_widened(before: Access | None, after: Access) -> list[str]:
-    """The same of a person. Somebody inactive may do nothing: being activated, they get all they hold."""
-    known = before or _NOBODY
-    more = _more("permissions", known, after)
-    return _those_that_hold(
+    """The same for a person. Activating somebody gives them everything that they hold."""
+    known = before or _NO_ACCESS
+    more = _added("permissions", known, after)
+    return _applicable(
         (after["superuser"] > known["superuser"], message("the person becomes a superuser")),
         (after["back_office"] > known["back_office"], message("the person may enter the back office")),
-        (_more("groups", known, after), message("the person joins a group")),
+        (_added("groups", known, after), message("the person joins a group")),
         (more, message("the person may do more: {permissions}", permissions=", ".join(more))),
         (
             not after["superuser"] and not is_within(after["scopes"], known["scopes"]),
@@ -95,25 +89,51 @@ def person_access_widened(before: Access | None, after: Access) -> list[str]:
 
 
 def group_access_widened(before: Access | None, after: Access) -> list[str]:
-    """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
+    """The same for a permission group. A new one has no members but those of its groups of a directory."""
     if before is None:
         return [message("members of a group of a directory are in it")] if after["directory_groups"] else []
-    more = _more("permissions", before, after)
-    return _those_that_hold(
+    more = _added("permissions", before, after)
+    return _applicable(
         (more, message("its members may do more: {permissions}", permissions=", ".join(more))),
-        (_more("directory_groups", before, after), message("members of a further group of a directory are in it")),
+        (_added("directory_groups", before, after), message("members of a further group of a directory are in it")),
         (_reaches_everything(before, after), message("the group reaches everything")),
         (_reaches_further(before, after), message("the group reaches further parts of the directory")),
     )
 
 
-def _those_that_hold(*reasons: tuple[Any, str]) -> list[str]:
+def agent_access_widened(before: Access | None, after: Access) -> list[str]:
+    """The same for an agent. A new one only borrows what its person holds."""
+    if before is None or after["ended"]:
+        return []
+    return _applicable(_fewer_changes_wait(before, after))
+
+
+def client_access_widened(before: Access | None, after: Access) -> list[str]:
+    """The same for an agent's client: where its codes go, and whether it gets any. A new one has no consent yet."""
+    if before is None:
+        return []
+    return _applicable(
+        (
+            _added("addresses", before, after),
+            message("what people let the agent do is handed out at further addresses"),
+        ),
+        (before["disabled"] and not after["disabled"], message("people can connect the agent again")),
+    )
+
+
+def _applicable(*reasons: tuple[Any, str]) -> list[str]:
     return [reason for holds, reason in reasons if holds]
 
 
-def _more(what: str, before: Access, after: Access) -> list[str]:
-    """What is among the values afterwards and was not before."""
-    return sorted(set(after[what]) - set(before[what]))
+def _fewer_changes_wait(before: Access, after: Access) -> tuple[bool, str]:
+    level, known = after["level"], before["level"]
+    sentence = message("fewer changes wait for a person ({before} before, {after} now)", before=known, after=level)
+    return is_freer(level, than=known), sentence
+
+
+def _added(member: str, before: Access, after: Access) -> list[str]:
+    """The values of a member that are new."""
+    return sorted(set(after[member]) - set(before[member]))
 
 
 def _reaches_everything(before: Access, after: Access) -> bool:
@@ -121,12 +141,12 @@ def _reaches_everything(before: Access, after: Access) -> bool:
 
 
 def _reaches_further(before: Access, after: Access) -> bool:
-    """Whether there is a new scope. Whether it lies inside one of those before, the directory may answer otherwise."""
-    return bool(before["scopes"] and after["scopes"] and _more("scopes", before, after))
+    """Whether a scope is new. It may lie inside an old one, but the directory can move it out tomorrow."""
+    return bool(before["scopes"] and after["scopes"] and _added("scopes", before, after))
 
 
 def _are_widened(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
-    """Whether some address is allowed that was not."""
+    """Whether an address is allowed that was not allowed before."""
     if not before:
         return False
     if not after:
@@ -138,24 +158,33 @@ def _are_widened(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
     )
 
 
-def _names(permissions: QuerySet[Permission]) -> tuple[str, ...]:
-    return tuple(sorted(named(permissions).values_list("full_name", flat=True)))
+def _permission_names(permissions: QuerySet[Permission]) -> tuple[str, ...]:
+    return tuple(sorted(with_full_names(permissions).values_list("full_name", flat=True)))
 
 
-def _guids(scopes: ScopesAsKept) -> tuple[str, ...]:
+def _guids(scopes: StoredScopes) -> tuple[str, ...]:
     return tuple(sorted(scope["guid"] for scope in scopes))
 
 
-def _shown_scopes(scopes: ScopesAsKept) -> dict[str, tuple[str, ...]]:
+def _shown_scopes(scopes: StoredScopes) -> dict[str, tuple[str, ...]]:
     return {
         "scopes": tuple(scope["distinguishedName"] for scope in scopes),
         "scopeObjects": tuple(scope["guid"] for scope in scopes),
     }
 
 
-@audited_model("api-keys", ApiKey, one=message("an API key"), widened_access=key_access_widened)
+@audited_model(
+    "api-keys",
+    ApiKey,
+    one=message("an API key"),
+    members=(
+        *("owner", "role", "roleName", "links", "value", "previousValue", "previousValidUntil"),
+        *("revokedAt", "revokedBy"),
+    ),
+    widened_access=key_access_widened,
+)
 def describe_key(key: ApiKey) -> Facts:
-    """A key may do what its owner and its role permit, from `addresses` and in `scopes` (empty: all), until it ends."""
+    """A key may do what its owner and role permit, from `addresses` and in `scopes` (empty: all), until it expires."""
     owner, role = key.owner, key.role
     links = list(key.links.select_related("connection").order_by("connection__name", "pk"))
     held = permissions_of_person(owner.pk, is_active=True, is_superuser=owner.is_superuser)
@@ -177,7 +206,7 @@ def describe_key(key: ApiKey) -> Facts:
             "owner": owner.pk,
             "held_by_owner": tuple(sorted(held)),
             "role": str(key.role_id),
-            "permissions": _names(role.permissions.all()),
+            "permissions": _permission_names(role.permissions.all()),
             "scopes": _guids(role.scopes),
             "addresses": tuple(key.allowed_addresses),
             "expires_at": key.expires_at,
@@ -189,9 +218,15 @@ def describe_key(key: ApiKey) -> Facts:
     )
 
 
-@audited_model("roles", Role, one=message("a role"), widened_access=role_access_widened)
+@audited_model(
+    "roles",
+    Role,
+    one=message("a role"),
+    members=("permissions", "scopes", "scopeObjects"),
+    widened_access=role_access_widened,
+)
 def describe_role(role: Role) -> Facts:
-    permissions = _names(role.permissions.all())
+    permissions = _permission_names(role.permissions.all())
     return Facts(
         name=role.name,
         shown={**columns_of(role), "permissions": permissions, **_shown_scopes(role.scopes)},
@@ -199,18 +234,29 @@ def describe_role(role: Role) -> Facts:
     )
 
 
-@audited_model("people", Person, one=message("a person"), widened_access=person_access_widened, identifier="public_id")
+@audited_model(
+    "people",
+    Person,
+    one=message("a person"),
+    columns=("username", "display_name", "email"),
+    members=(
+        *("directory", "password", "active", "superuser", "staff", "permissions", "groups", "scopes", "scopeObjects"),
+        *("secondFactor", "sessionsEnded", "recoveryCodes"),
+    ),
+    widened_access=person_access_widened,
+    identifier="public_id",
+)
 def describe_person(person: Person) -> Facts:
-    """A person may do what they and their groups are given. Each of the `scopes` confines them."""
-    direct = _names(person.user_permissions.all())
+    """A person may do what they and their groups are granted, confined by each of the `scopes`."""
+    direct = _permission_names(person.user_permissions.all())
     groups = list(person.groups.order_by("name"))
-    by_groups = _names(Permission.objects.filter(group__in=groups).distinct())
+    by_groups = _permission_names(Permission.objects.filter(group__in=groups).distinct())
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=False).first()
     codes = sorted(factor.recovery_codes.values_list("digest", flat=True)) if factor else []
     return Facts(
         name=person.username,
         shown={
-            **columns_of(person, "username", "display_name", "email"),
+            **columns_of(person),
             "directory": person.connection and person.connection.name,
             "password": Secret(person.password),
             "active": person.is_active,
@@ -229,21 +275,28 @@ def describe_person(person: Person) -> Facts:
             "back_office": person.is_staff,
             "permissions": tuple(sorted({*direct, *by_groups})),
             "groups": tuple(sorted(str(group.pk) for group in groups)),
-            # What a superuser is confined to counts from when they are none any more.
-            "scopes": tuple(sorted(map(_guids, kept_of_person(person)))),
+            # Superusers are not confined, so this is empty for them: whoever stops being one gains no access by it.
+            "scopes": tuple(sorted(map(_guids, stored_scopes_of_person(person)))),
         },
     )
 
 
-@audited_model("permission-groups", Group, one=message("a permission group"), widened_access=group_access_widened)
+@audited_model(
+    "permission-groups",
+    Group,
+    one=message("a permission group"),
+    columns=("name",),
+    members=("permissions", "members", "scopes", "scopeObjects", "directoryGroups", "directoryGroupObjects"),
+    widened_access=group_access_widened,
+)
 def describe_group(group: Group) -> Facts:
-    permissions, scopes = _names(group.permissions.all()), kept_scopes(group)
+    permissions, scopes = _permission_names(group.permissions.all()), kept_scopes(group)
     mapped = list(DirectoryGroup.objects.filter(group=group))
     members = Person.objects.filter(groups=group).order_by("username").values_list("username", flat=True)
     return Facts(
         name=group.name,
         shown={
-            "name": group.name,
+            **columns_of(group),
             "permissions": permissions,
             "members": list(members),
             **_shown_scopes(scopes),
@@ -255,4 +308,48 @@ def describe_group(group: Group) -> Facts:
             "scopes": _guids(scopes),
             "directory_groups": tuple(sorted(f"{item.connection_id}/{item.object_guid}" for item in mapped)),
         },
+    )
+
+
+@audited_model(
+    "agents",
+    AgentGrant,
+    one=message("an agent"),
+    columns=("scopes", "permissions", "refused_scopes", "supervision_level", "ended_at", "ended_for"),
+    members=("client", "clientName", "person", "directory"),
+    widened_access=agent_access_widened,
+)
+def describe_agent(grant: AgentGrant) -> Facts:
+    client, person = grant.client, grant.person
+    return Facts(
+        name=f"{client.name} for {person.username}",
+        shown={
+            "client": client.client_id,
+            "clientName": client.name,
+            "person": person.username,
+            "directory": grant.connection.name,
+            **columns_of(grant),
+        },
+        access={"level": grant.supervision_level, "ended": grant.ended_at is not None},
+    )
+
+
+@audited_model(
+    "agent-clients",
+    AgentClient,
+    one=message("an agent client"),
+    columns=("name", "client_id", "created_address", "disabled_at"),
+    members=("redirectUris", "source"),
+    widened_access=client_access_widened,
+)
+def describe_client(client: AgentClient) -> Facts:
+    addresses = tuple(client.redirect_uris.split())
+    return Facts(
+        name=client.name,
+        shown={
+            **columns_of(client),
+            "redirectUris": addresses,
+            "source": client.registration_source,
+        },
+        access={"addresses": addresses, "disabled": client.disabled_at is not None},
     )

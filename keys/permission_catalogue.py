@@ -1,7 +1,7 @@
-"""Every permission in one table: its group, a short title, what it lets somebody do, and for some a reason for caution.
+"""All permissions in one table: group, title, explanation, and for some a danger. Presets combine them.
 
-The texts are English, as operations and documents give them; pages translate them, and list them in this order. Which
-of them a caller holds now is the matter of `keys.permissions.effective`.
+The texts are English, as operations and documents give them; pages translate them and keep this order.
+`keys.permissions.effective` decides which permissions a caller holds.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,12 @@ from typing import Any, Final
 from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
+from django.utils.translation import gettext_noop as _
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`danger` is the reason to think twice, empty for most."""
+    """The words for a permission; `danger` is a reason to think twice before granting it, empty for most."""
 
     group: str
     title: str
@@ -245,14 +246,14 @@ GRANTABLE: Final = frozenset(
     for name, meaning in MEANINGS.items()
     if meaning.group not in (_KEYS, _PEOPLE, _GATEWAY) and name != "directory.manage_changetemplate"
 )
-"""What a role may grant. Managing roles, keys, people and connections is a person's work, never an integration's."""
+"""The permissions that a role may have. Only people manage roles, keys, people, connections and templates."""
 
 APPS: Final = ("approvals", "audit", "directory", "keys")
-"""The apps whose permissions mean something to the gateway's operations."""
+"""The apps whose permissions the gateway's operations ask for. The rest are Django's own."""
 
 
-def is_grantable() -> Q:
-    """The condition on Django's permissions that leaves those a role may grant."""
+def grantable_condition() -> Q:
+    """The condition that selects those of Django's permissions that a role may have."""
     condition = Q()
     for app in APPS:
         codenames = [name.partition(".")[2] for name in GRANTABLE if name.startswith(f"{app}.")]
@@ -260,22 +261,90 @@ def is_grantable() -> Q:
     return condition
 
 
-def named(permissions: QuerySet[Permission]) -> QuerySet[Any]:
+def with_full_names(permissions: QuerySet[Permission]) -> QuerySet[Any]:
     """The same permissions with their `app.codename` as `full_name`."""
     return permissions.annotate(full_name=Concat(F("content_type__app_label"), Value("."), F("codename")))
 
 
-def of_gateway(permissions: QuerySet[Permission]) -> QuerySet[Any]:
-    """Those of the gateway's apps, with their `full_name`."""
-    return named(permissions.filter(content_type__app_label__in=APPS))
+def gateway_permissions(permissions: QuerySet[Permission]) -> QuerySet[Any]:
+    """The permissions of the gateway's apps among these, with their `full_name`."""
+    return with_full_names(permissions.filter(content_type__app_label__in=APPS))
 
 
 def find_permissions(names: set[str]) -> dict[str, Permission]:
-    """Django's permissions by `app.codename`, of the gateway's apps; unknown names are left out."""
-    known = of_gateway(Permission.objects.select_related("content_type"))
+    """The permissions of the gateway's apps with these names, by `app.codename`; unknown names are left out."""
+    known = gateway_permissions(Permission.objects.select_related("content_type"))
     return {permission.full_name: permission for permission in known if permission.full_name in names}
 
 
 def names_by_key() -> dict[int, str]:
     """The `app.codename` of each permission of the gateway's apps, by its primary key, in one query."""
-    return dict(of_gateway(Permission.objects.order_by()).values_list("pk", "full_name"))
+    return dict(gateway_permissions(Permission.objects.order_by()).values_list("pk", "full_name"))
+
+
+_TO_READ = frozenset({"directory.read_object", "directory.run_savedfilter"})
+_TO_CONNECT = frozenset(name for name in MEANINGS if name.endswith("_directoryconnection"))
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A set of permissions for a purpose. A role gets those that roles may have. Pages translate the texts."""
+
+    name: str
+    title: str
+    text: str
+    permissions: frozenset[str]
+
+    @property
+    def for_role(self) -> frozenset[str]:
+        """The permissions of a role for the same purpose."""
+        return self.permissions & GRANTABLE
+
+
+PRESETS: Final = (
+    Preset(
+        "help-desk",
+        _("Help desk"),
+        _("Find people, unlock them, reset passwords, enable and disable accounts. No groups, nothing is deleted."),
+        _TO_READ
+        | {
+            "directory.unlock_account",
+            "directory.reset_password",
+            "directory.enable_account",
+            "directory.disable_account",
+        },
+    ),
+    Preset(
+        "approver",
+        _("Approver"),
+        _("Look at what waits and at the objects concerned, decide, and see in the log what became of it."),
+        _TO_READ | {"approvals.decide_change", "approvals.view_changerequest", "audit.read_log"},
+    ),
+    Preset(
+        "auditor",
+        _("Auditor"),
+        _("See everything and change nothing: the log, the directory, who was given what."),
+        _TO_READ
+        | {"directory.read_deleted", "directory.read_acl", "audit.read_log", "audit.view_operationrecord"}
+        | {"approvals.view_changerequest", "keys.view_role", "keys.view_apikey", "keys.view_person"}
+        | {"keys.view_agentgrant", "keys.view_agentclient", "directory.view_directoryconnection"},
+    ),
+    Preset(
+        "administrator",
+        _("Administrator"),
+        _("Look after keys, roles, people, connections and agents. Decides on no changes and makes none."),
+        frozenset(name for name in MEANINGS if name.startswith("keys."))
+        | _TO_CONNECT
+        | _TO_READ
+        | {"audit.read_log", "audit.view_operationrecord", "approvals.view_changerequest"},
+    ),
+)
+
+
+FOR_ROLES: Final = tuple(preset for preset in PRESETS if preset.name != "administrator")
+"""Without the administrator: keys cannot administer the gateway, so that such a role could only read."""
+
+
+def find_preset(name: str) -> Preset | None:
+    """The preset with that name, if any."""
+    return next((preset for preset in PRESETS if preset.name == name), None)

@@ -1,4 +1,4 @@
 """Servers for tests, demonstration, benchmark and faults: directories, databases, the gateway's processes, networks.
 
-Each module starts one kind, on sockets and loopback addresses of its own. What is done with them is not here.
+Each module starts one kind, on its own sockets and loopback addresses. What their users do with them is elsewhere.
 """

@@ -1,7 +1,6 @@
-"""The clock of the tests and of their servers, which `make test CLOCK=…` sets.
+"""The clock of the tests and their servers, which `make test CLOCK=…` sets.
 
-Whatever a test process starts inherits its clock: PostgreSQL, Samba, the gateway's processes and Chromium have the
-same time.
+Child processes inherit the clock of the test process, so PostgreSQL, Samba, the gateway and Chromium share it.
 """
 
 import os
@@ -12,16 +11,16 @@ DAY = 86_400
 CLOCK = os.environ.get("FAKETIME", "")
 
 
-def by_the_machines_clock(command: Sequence[str]) -> list[str]:
-    """The command under the machine's own clock.
+def without_fake_clock(command: Sequence[str]) -> list[str]:
+    """Return the command with the real clock.
 
-    For Redis, whose allocator and libfaketime wait for each other at its start. It is only ever told durations.
+    For Redis, whose allocator deadlocks with libfaketime at its start. It only ever gets durations, never times.
     """
     return ["env", "--unset=LD_PRELOAD", *command]
 
 
 def stay_within_a_day(seconds: float = 60) -> None:
-    """Wait for the next day (UTC) when fewer seconds than these are left of this one."""
+    """Wait for the next day (UTC) if this one has fewer seconds left."""
     left = DAY - time.time() % DAY
     if left < seconds:
         time.sleep(left + 0.1)

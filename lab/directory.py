@@ -1,4 +1,4 @@
-"""An independent LDAP client, written on python-ldap alone: what it sees owes nothing to the gateway's client."""
+"""An LDAP client for tests, based only on python-ldap and so independent of the gateway's client."""
 
 import secrets
 import time
@@ -32,7 +32,7 @@ PASSWORD = "Correct-Horse-9"
 
 
 class Directory:
-    """One connection, open to whoever needs more of it; targets are named by distinguished name or by objectGUID."""
+    """One connection, whose python-ldap object is public. Targets are distinguished names or objectGUIDs."""
 
     def __init__(self, *, url: str, ca_file: str, bind_dn: str, bind_password: str, base_dn: str) -> None:
         self.base_dn = base_dn
@@ -58,7 +58,7 @@ class Directory:
         return values[0].decode() if values else None
 
     def dn(self, target: Target) -> str:
-        """The entry's distinguished name of this moment."""
+        """The entry's current distinguished name."""
         found = self.connection.search_s(_name(target), ldap.SCOPE_BASE, attrlist=["1.1"])
         return str(found[0][0])
 
@@ -125,7 +125,7 @@ class Directory:
         enabled: bool = True,
         **attributes: Values,
     ) -> uuid.UUID:
-        """Add a user; without a password an enabled one is marked as needing none, which saves 15 ms."""
+        """Add a user. Without a password, PASSWD_NOTREQD lets it be enabled, which saves 15 ms."""
         name = name or random_name("user")
         control = (ENABLED if enabled else DISABLED) | (0 if password else PASSWORD_NOT_REQUIRED)
         entry: dict[str, Values] = {
@@ -215,7 +215,7 @@ class Directory:
         )
 
     def set_owner(self, target: Target, descriptor: bytes) -> None:
-        """Make the owner of a descriptor the entry's."""
+        """Give the entry the owner of a descriptor."""
         self.connection.modify_ext_s(
             _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_OWNER]
         )
@@ -233,7 +233,7 @@ class Directory:
         self.connection.rename_s(dn, f"{attribute}={ldap.dn.escape_dn_chars(name)}")
 
     def delete(self, target: Target, *, recursive: bool = False) -> None:
-        """Delete the entry; ``recursive`` takes what is below with it."""
+        """Delete the entry; with ``recursive`` also everything below it."""
         self.connection.delete_ext_s(self.dn(target), serverctrls=[TREE_DELETE] if recursive else [])
 
     def can_sign_in(self, target: Target, password: str) -> bool:
@@ -249,7 +249,7 @@ class Directory:
         return True
 
     def lock_out(self, target: Target) -> None:
-        """Fail to sign in until the domain's policy locks the account."""
+        """Bind with a wrong password until the domain's policy locks the account."""
         for _ in range(10):
             self.can_sign_in(target, "wrong")
 
@@ -270,12 +270,12 @@ def random_name(prefix: str) -> str:
 
 
 def filetime(seconds_from_now: float = 0) -> str:
-    """A moment as AD's large integers write it: 100 ns since 1601."""
+    """A time as a FILETIME, in 100 ns since 1601."""
     return str(int((time.time() + seconds_from_now + 11_644_473_600) * 10_000_000))
 
 
 def split_dn(dn: str) -> tuple[str, str]:
-    """The relative name and the parent, with escapes untouched."""
+    """Split a name into its RDN and its parent; escapes stay as they are."""
     position = 0
     while dn[position] != ",":
         position += 2 if dn[position] == "\\" else 1

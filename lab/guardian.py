@@ -1,7 +1,7 @@
-"""Kills the process groups of a parent that was killed itself; `processes` starts it and tells it what to guard.
+"""Kills the process groups of its parent when that ends; `processes` starts it and names the groups.
 
-Reads ``+group`` and ``-group`` lines until the pipe closes, which the kernel does however the parent ends. The parent's
-death signal (prctl(2)) would reach the first process of each group only: web servers' workers outlive their parent.
+Reads ``+group`` and ``-group`` lines until the pipe closes, which the kernel does however the parent ends. A parent's
+death signal (prctl(2)) would only reach the first process of each group: web servers' workers outlive their parent.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A client that has nothing but HTTP and JSON, and the load balancer that it may go through."""
+"""A plain HTTP client for JSON, and a load balancer for several clients."""
 
 import contextlib
 import http.client
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 class Answer(NamedTuple):
-    """An answer: headers by their names in lower case; the body read if it is JSON, None if there is none."""
+    """An answer: headers by lower-case name; the body parsed if it is JSON, None if there is none."""
 
     status: int
     headers: dict[str, str]
@@ -20,17 +20,17 @@ class Answer(NamedTuple):
 
     @property
     def code(self) -> str | None:
-        """What a problem is called."""
+        """The code of a problem."""
         return self.body.get("code") if isinstance(self.body, dict) else None
 
     @property
     def cookies(self) -> str:
-        """What the Cookie header of later requests has to say."""
+        """The value for the Cookie header of later requests."""
         return self.headers.get("set-cookie", "")
 
 
 class Http:
-    """One keep-alive connection, on which each step may take so many seconds; opened again once it was closed."""
+    """One keep-alive connection, reopened when it was closed. `timeout` in seconds is for each socket operation."""
 
     def __init__(self, base_url: str, headers: Mapping[str, str] | None = None, *, timeout: float = 300) -> None:
         parts = urlsplit(base_url)
@@ -38,17 +38,17 @@ class Http:
         self._headers = headers or {}
 
     def send(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """One exchange; a body is sent as JSON. Raises OSError or HTTPException when the connection is lost."""
+        """Send a request, with the body as JSON; raises OSError or HTTPException if the connection is lost."""
         data = None if body is None else json.dumps(body).encode()
-        given = {"Content-Type": "application/json"} if data is not None else {}
-        self._connection.request(method, path, data, {**given, **self._headers, **(headers or {})})
+        defaults = {"Content-Type": "application/json"} if data is not None else {}
+        self._connection.request(method, path, data, {**defaults, **self._headers, **(headers or {})})
         answer = self._connection.getresponse()
         content = answer.read()
-        found = {name.lower(): value for name, value in answer.getheaders()}
+        headers_received = {name.lower(): value for name, value in answer.getheaders()}
         if lines := answer.headers.get_all("Set-Cookie"):
-            found["set-cookie"] = "; ".join(_cookie(line) for line in lines)
-        is_json = found.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
-        return Answer(answer.status, found, json.loads(content) if content and is_json else content or None)
+            headers_received["set-cookie"] = "; ".join(_cookie(line) for line in lines)
+        is_json = headers_received.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
+        return Answer(answer.status, headers_received, json.loads(content) if content and is_json else content or None)
 
     def close(self) -> None:
         """Close the connection."""
@@ -56,7 +56,7 @@ class Http:
 
 
 class LoadBalancer:
-    """Web servers that are asked in turn; which they are may change at any time."""
+    """Distributes requests over web servers in turn. The servers may change at any time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -64,17 +64,17 @@ class LoadBalancer:
         self._busy: Counter[str] = Counter()
         self._turn = 0
 
-    def ask(self, *urls: str) -> None:
-        """Ask these from now on; returns when nobody waits for an answer of another any more. Raises RuntimeError."""
+    def use(self, *urls: str) -> None:
+        """Use these servers from now on, and wait until no request to another one is open; raises RuntimeError."""
         with self._changed:
             self._urls = urls
-            gone = self._changed.wait_for(lambda: all(url in urls for url in +self._busy), 300)
-        if not gone:
+            is_drained = self._changed.wait_for(lambda: all(url in urls for url in +self._busy), 300)
+        if not is_drained:
             raise RuntimeError("a request was not answered")
 
     @contextlib.contextmanager
     def next_server(self) -> Iterator[str]:
-        """The one to ask now, by its URL, until the block ends."""
+        """Yield the URL of the next server, which counts as busy until the block ends."""
         with self._changed:
             self._turn += 1
             url = self._urls[self._turn % len(self._urls)]

@@ -1,6 +1,6 @@
-"""A PostgreSQL of one's own, on a Unix socket, as fast as a database that nobody will miss may be.
+"""PostgreSQL for tests, on a Unix socket, without the cost of surviving a crash of the machine.
 
-A durable one keeps what it committed when it is killed, as long as the machine itself does not go down.
+A durable server keeps its commits when it is killed, but not when the machine crashes.
 """
 
 import os
@@ -18,8 +18,7 @@ from lab.services import Service
 class Postgres(Service):
     """One cluster in one directory; superuser ``gateway``, no password on the socket.
 
-    ``options``, as ``name=value``, overrule what is set here. ``elsewhere`` is a command that runs others, such as on
-    a host.
+    ``options``, as ``name=value``, override the defaults. ``elsewhere`` is a command prefix, such as to run on a host.
     """
 
     def __init__(
@@ -43,13 +42,13 @@ class Postgres(Service):
         super().__init__(
             "PostgreSQL",
             self._program("postgres", "-D", str(self.data), *(word for each in settings for word in ("-c", each))),
-            is_ready=self._answers,
+            is_ready=self._is_answering,
             log_file=directory.with_suffix(".log"),
             directory=directory,
         )
 
     def create(self) -> None:
-        """Make a new cluster of databases."""
+        """Create a database cluster."""
         self.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
         self.give_folder_to_user()
         self.run(
@@ -57,12 +56,12 @@ class Postgres(Service):
         )
 
     def give_folder_to_user(self) -> None:
-        """Let the account that the server runs as write its folder."""
+        """Give the folder to the account that the server runs as."""
         if self._user is not None:
             os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
 
     def start_and_wait(self, seconds: float = 180) -> None:
-        """As any server (about 1.5 s); with a new cluster and its database `gateway` where there is none."""
+        """Start it (about 1.5 s), and create its cluster with the database `gateway` if there is none."""
         is_new = not self.data.exists()
         if is_new:
             self.create()
@@ -71,7 +70,7 @@ class Postgres(Service):
             self.create_database("gateway")
 
     def stop(self, request: int = signal.SIGINT) -> None:
-        """End it without waiting for its clients; by SIGQUIT as a crash does, which loses what was not committed."""
+        """Stop it without waiting for its clients (SIGINT), or as in a crash (SIGQUIT)."""
         super().stop(request)
 
     def create_database(self, name: str, *, like: str = "template1") -> None:
@@ -79,7 +78,7 @@ class Postgres(Service):
         self.run("createdb", "-h", str(self.directory), "-U", "gateway", f"--template={like}", name)
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run one of PostgreSQL's programs and return what it says; raises RuntimeError."""
+        """Run one of PostgreSQL's programs and return its output; raises RuntimeError."""
         return run(self._program(program, *arguments), directory=self.directory).strip()
 
     def _program(self, program: str, *arguments: str) -> list[str]:
@@ -90,13 +89,13 @@ class Postgres(Service):
             return ()
         return ("setpriv", f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups")
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         ready: list[str | Path] = [newest_binaries() / "pg_isready", "-q", "-h", self.directory]
         return subprocess.run(ready, check=False).returncode == 0
 
 
 def newest_binaries() -> Path:
-    """Where the programs of the newest version are that is installed."""
+    """The folder with the programs of the newest installed version."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"),
         key=lambda path: int(re.sub(r"\D", "", path.parts[-3]) or 0),
@@ -107,7 +106,7 @@ def newest_binaries() -> Path:
 
 
 def unprivileged_user() -> pwd.struct_passwd:
-    """Whom a server runs as that refuses to be root: any account will do."""
+    """An account for servers that refuse to run as root."""
     try:
         return pwd.getpwnam("postgres")
     except KeyError:

@@ -1,4 +1,4 @@
-"""Starting and ending child processes so that none outlives its parent; what is started is the caller's business."""
+"""Starts and stops child processes so that none outlives its parent."""
 
 import contextlib
 import functools
@@ -24,7 +24,7 @@ def start_process(
     output: Output = subprocess.DEVNULL,
     user: pwd.struct_passwd | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a process group of its own, which is killed when this process ends, whatever ends that."""
+    """Start ``command`` in a new process group, which is killed when this process ends, for whatever reason."""
     process = subprocess.Popen(
         [str(word) for word in command],
         env=environment,
@@ -52,11 +52,11 @@ def stop_process(process: subprocess.Popen[bytes], *, request: int = signal.SIGT
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)
     # The first process of a group often ends before its children, which still hold its ports.
-    while process.poll() is not None and _group_lives(process.pid) and time.monotonic() < deadline:
+    while process.poll() is not None and _is_group_alive(process.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     signal_group(process, signal.SIGKILL)
     process.wait()
-    while _group_lives(process.pid):
+    while _is_group_alive(process.pid):
         time.sleep(0.01)
     _tell_guardian(f"-{process.pid}")
 
@@ -66,19 +66,19 @@ def run(
     *,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
-    given: str = "",
+    stdin: str = "",
 ) -> str:
-    """Run a command to its end and return what it says. Raises RuntimeError with what it complained of."""
+    """Run a command to its end and return its output; raises RuntimeError with its error output."""
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
-            words, env=environment, cwd=directory, input=given, capture_output=True, text=True, check=False
+        completed = subprocess.run(
+            words, env=environment, cwd=directory, input=stdin, capture_output=True, text=True, check=False
         )
     except FileNotFoundError as error:
         raise RuntimeError(f"{error.filename} is not installed") from error
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(words[:6])} failed:\n{(done.stdout + done.stderr).strip()[-3000:]}")
-    return done.stdout
+    if completed.returncode != 0:
+        raise RuntimeError(f"{' '.join(words[:6])} failed:\n{(completed.stdout + completed.stderr).strip()[-3000:]}")
+    return completed.stdout
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -95,7 +95,7 @@ def log_tail(path: Path, lines: int = 15) -> str:
 
 
 class Process(NamedTuple):
-    """What the system tells of a process (proc(5)). `seconds` of processor are its own and its ended children's."""
+    """A process by proc(5). `seconds` is the processor time of the process and its ended children."""
 
     parent: int
     group: int
@@ -103,11 +103,11 @@ class Process(NamedTuple):
 
 
 def read_processes() -> dict[int, Process]:
-    """All processes by their ids, but for zombies: the first process of a container may never reap them."""
+    """All processes by PID, except zombies, which the first process of a container may never reap."""
     found = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # The name stands in parentheses and may contain anything; the fields from the state on follow it.
+            # The name is in parentheses and may contain anything; the fields after it begin with the state.
             state, *fields = file.read_text(errors="replace").rpartition(")")[2].split()
             if state not in "ZX":
                 seconds = sum(map(int, fields[10:14])) / _TICKS
@@ -115,12 +115,12 @@ def read_processes() -> dict[int, Process]:
     return found
 
 
-def _group_lives(group: int) -> bool:
+def _is_group_alive(group: int) -> bool:
     return any(process.group == group for process in read_processes().values())
 
 
 def _tell_guardian(change: str) -> None:
-    # A guardian that somebody killed guards no more, and nothing else is lost.
+    # If somebody has killed the guardian, only its protection is lost.
     with contextlib.suppress(BrokenPipeError):
         os.write(_guardian(), f"{change}\n".encode())
 
@@ -137,6 +137,6 @@ def _guardian() -> int:
         raise RuntimeError("a pipe was asked for")
     pipe = os.dup(guardian.stdin.fileno())
     guardian.stdin.close()
-    # It ends after this process does, so nobody waits for it.
+    # It outlives this process, so nobody can wait for it.
     guardian.returncode = 0
     return pipe

@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on request, for faults between the gateway and a server."""
+"""A TCP proxy that simulates faults between the gateway and a server."""
 
 import contextlib
 import enum
@@ -38,12 +38,12 @@ class FaultyProxy:
 
     @property
     def url(self) -> str:
-        """For a domain controller behind the proxy."""
+        """The URL of a domain controller behind the proxy."""
         return f"ldaps://127.0.0.1:{self.port}"
 
     @property
     def open_connections(self) -> int:
-        """How many connections pass through now."""
+        """The number of open connections."""
         with self._changed:
             return len(self._pairs)
 
@@ -53,7 +53,7 @@ class FaultyProxy:
         self.drop_connections()
 
     def drop_connections(self) -> None:
-        """Close the connections of this moment and go on as before."""
+        """Close the current connections and go on as before."""
         with self._changed:
             pairs = list(self._pairs)
         for pair in pairs:
@@ -64,21 +64,21 @@ class FaultyProxy:
         self._set(Fault.STALL)
 
     def when_held(self, step: Callable[[], None]) -> None:
-        """Take a step, such as `cut`, as soon as something is being held back: it will not arrive."""
+        """Run a step, such as `cut`, as soon as data is being held back, which then never arrives."""
         threading.Thread(target=self._when, args=(lambda: self._holding, step), daemon=True).start()
 
     def when_swallowed(self, step: Callable[[], None]) -> None:
-        """Take a step as soon as one more answer has been dropped: what asked for it waits in vain."""
+        """Run a step as soon as another answer was dropped, for which a client now waits in vain."""
         before = self._swallowed
         threading.Thread(target=self._when, args=(lambda: self._swallowed > before, step), daemon=True).start()
 
     def stall_present(self) -> None:
-        """Hold back what goes over the connections of this moment, until `restore`; new ones are served."""
+        """Hold back the data of the current connections until `restore`; new ones are served."""
         with self._changed:
             self._held = set(self._pairs)
 
     def stall_after(self, octets: int) -> None:
-        """Let so many octets of answers through, then hold everything back, in the middle of a message."""
+        """Let this many bytes of answers through, then hold everything back, in the middle of a message."""
         self._octets_left = octets
         self._set(Fault.STALL_LATER)
 
@@ -92,12 +92,12 @@ class FaultyProxy:
 
     @property
     def broken(self) -> int:
-        """How many connections were refused, or closed instead of answered: so often has a client noticed it."""
+        """How many connections were refused, or closed instead of answered, which clients notice."""
         with self._changed:
             return self._broken
 
     def restore_after(self, broken: int) -> None:
-        """Let the fault of this moment end when so many more connections were `broken`."""
+        """End the current fault after this many more connections are `broken`."""
         fault = self._fault
         threading.Thread(target=self._restore_after, args=(self.broken + broken, fault), daemon=True).start()
 
@@ -168,7 +168,7 @@ class FaultyProxy:
                         self._changed.notify_all()
                         self._changed.wait_for(lambda: not self._is_held(pair))
                         self._holding -= 1
-                    # One that is being closed has ended for its client already, and forwards nothing more.
+                    # A connection that is being closed must forward nothing more: its client has seen it end.
                     fault = self._fault if pair in self._pairs else Fault.REFUSE
                 if fault is Fault.REFUSE:
                     break
@@ -185,7 +185,7 @@ class FaultyProxy:
                     data = self._send_some(sink, data)
                 sink.sendall(data)
         except OSError:
-            pass  # the other side went away, which is what a proxy passes on
+            pass  # one side has closed the connection, and so the other one is closed, too
         finally:
             self._close(pair)
 
@@ -193,7 +193,7 @@ class FaultyProxy:
         return self._fault is Fault.STALL or pair in self._held
 
     def _send_some(self, sink: socket.socket, data: bytes) -> bytes:
-        """Forward what may still pass, and return the rest when everything may."""
+        """Forward the bytes that may still pass; return the rest once everything may pass."""
         sink.sendall(data[: self._octets_left])
         rest = data[self._octets_left :]
         self._octets_left -= len(data) - len(rest)

@@ -1,37 +1,37 @@
-"""Redis on a Unix socket, without persistence, and the files of a deployment's Redis made fit for this machine."""
+"""Redis on a Unix socket without persistence, and the files of deploy/redis adapted to this machine."""
 
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.clock import by_the_machines_clock
+from lab.clock import without_fake_clock
 from lab.commands import PROJECT
 from lab.services import Service
 
 
 class RedisServer(Service):
-    """One server on one Unix socket."""
+    """A Redis server on a Unix socket."""
 
     def __init__(self, socket_file: Path) -> None:
         self.socket_file = socket_file
         self.url = f"unix://{socket_file}"
         super().__init__(
             "redis",
-            by_the_machines_clock(redis_command(socket_file)),
-            is_ready=lambda: redis_answers(socket_file),
+            without_fake_clock(redis_command(socket_file)),
+            is_ready=lambda: is_redis_answering(socket_file),
             log_file=socket_file.with_suffix(".log"),
         )
 
 
 def redis_command(socket_file: Path) -> list[str]:
-    """Redis on a Unix socket alone. Nothing is written to disk: queued work is taken up again from the database."""
+    """The command of Redis on a Unix socket, without persistence: the database recovers lost queue entries."""
     return [
         *("redis-server", "--port", "0", "--unixsocket", str(socket_file), "--unixsocketperm", "700"),
         *("--save", "", "--appendonly", "no", "--dir", str(socket_file.parent), "--loglevel", "warning"),
     ]
 
 
-def redis_answers(socket_file: Path) -> bool:
+def is_redis_answering(socket_file: Path) -> bool:
     """Whether a Redis on this Unix socket is ready."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1)
@@ -44,7 +44,7 @@ def redis_answers(socket_file: Path) -> bool:
 
 
 def deployed_configuration(name: str, changes: Mapping[str, str], file: Path) -> Path:
-    """Write a file of `deploy/redis` with what is a deployment's own in it, by what stands there in its place."""
+    """Write a file of `deploy/redis` with changes, by the placeholder text that each replaces."""
     text = (PROJECT / "deploy" / "redis" / name).read_text("utf-8")
     for theirs, ours in changes.items():
         if theirs not in text:

@@ -1,6 +1,6 @@
-"""Earlier states of the repository, and how the gateway of each is run.
+"""Earlier commits of the repository, and the commands that run the gateway of each.
 
-The release before this tree is the newest tag `v…` before HEAD, or else the commit that `scripts/last-release` names.
+The previous release is the newest tag `v…` before HEAD, or else the commit that `scripts/last-release` names.
 """
 
 import fcntl
@@ -17,13 +17,13 @@ from typing import Any
 from lab.commands import PROJECT, web_command, worker_command
 from lab.processes import run
 
-_NAMED = PROJECT / "scripts" / "last-release"
+_LAST_RELEASE_FILE = PROJECT / "scripts" / "last-release"
 _TREES = PROJECT / "var" / "tests" / "releases"
 _COMMANDS = """\
 import json, sys
 try:
     from lab.commands import web_command, worker_command
-except ImportError:  # of an earlier release
+except ImportError:  # an earlier release
     from demo.services import web_command, worker_command
 web = web_command(**json.loads(sys.argv[1]))
 print(json.dumps({"web": web, "worker": worker_command()}))
@@ -31,7 +31,7 @@ print(json.dumps({"web": web, "worker": worker_command()}))
 
 
 class NoHistory(Exception):
-    """This tree is no checkout of the repository, or one without this commit."""
+    """This tree is not a checkout of the repository, or lacks this commit."""
 
 
 @dataclass(frozen=True)
@@ -44,34 +44,36 @@ class Release:
     def commands(
         self, environment: Mapping[str, str], *, port: int, processes: int | None = None
     ) -> dict[str, list[str]]:
-        """How its own processes are run: `web` at the port, with so many processes, and `worker`."""
-        given: dict[str, Any] = {"host": "127.0.0.1", "port": port} | ({"workers": processes} if processes else {})
+        """The commands of its processes: `web` at the port, with this many processes, and `worker`."""
+        parameters: dict[str, Any] = {"host": "127.0.0.1", "port": port} | ({"workers": processes} if processes else {})
         if self.tree == PROJECT:
-            return {"web": web_command(**given), "worker": worker_command()}
-        said = run([sys.executable, "-c", _COMMANDS, json.dumps(given)], environment=environment, directory=self.tree)
-        commands: dict[str, list[str]] = json.loads(said)
+            return {"web": web_command(**parameters), "worker": worker_command()}
+        output = run(
+            [sys.executable, "-c", _COMMANDS, json.dumps(parameters)], environment=environment, directory=self.tree
+        )
+        commands: dict[str, list[str]] = json.loads(output)
         return commands
 
     @property
     def account_maker(self) -> str:
-        """Its module that makes keys and people, see `lab.accounts`."""
+        """The module of the release that makes keys and people, as `lab.accounts` does."""
         return "lab.accounts" if (self.tree / "lab").is_dir() else "faults.prepare"
 
     @property
     def has_agents(self) -> bool:
-        """Whether it lets agents in; one that does not stops at a setting that it does not know."""
+        """Whether it supports agents; a release without them refuses to start with their settings."""
         return (self.tree / "gateway" / "surfaces" / "agent").is_dir()
 
 
-PRESENT = Release("this tree", PROJECT)
+THIS_TREE = Release("this tree", PROJECT)
 
 
 def last_release() -> str:
-    """The commit of the release before this tree; raises NoHistory."""
+    """The commit of the previous release; raises NoHistory."""
     try:
         named = _git("describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^")
     except NoHistory:
-        (named,) = (line for line in _NAMED.read_text().splitlines() if not line.startswith("#"))
+        (named,) = (line for line in _LAST_RELEASE_FILE.read_text().splitlines() if not line.startswith("#"))
     return _git("rev-parse", "--verify", f"{named.strip()}^{{commit}}")
 
 
@@ -86,21 +88,21 @@ def migrations_of(commit: str) -> frozenset[str]:
 
 
 def previous_release() -> Release:
-    """The release before this tree, unpacked; raises NoHistory.
+    """Unpack the previous release; raises NoHistory.
 
-    What is unpacked is kept between runs, with the bytecode that its processes make.
+    It is kept between runs, with the bytecode that its processes make.
     """
     commit = last_release()
     tree = _TREES / commit
     _TREES.mkdir(parents=True, exist_ok=True)
     with (_TREES / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one unpacks
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one of several test processes unpacks it
         if not tree.exists():
             for outdated in _TREES.glob("?" * 40 + "*"):
                 shutil.rmtree(outdated)
             partial = tree.with_suffix(".partial")
             partial.mkdir()
-            # `tarfile` of Debian's Python 3.11.2 knows no filters.
+            # By tar, since tarfile in Debian's Python 3.11.2 has no filters.
             archive = _TREES / "archive.tar"
             _git("archive", "--output", str(archive), commit)
             run(["tar", "-x", "-C", partial, "-f", archive])
@@ -110,7 +112,7 @@ def previous_release() -> Release:
 
 
 def commit_of(name: str) -> str:
-    """The short name of a commit; of HEAD with `-dirty` behind it if files differ."""
+    """The short hash of a commit, for HEAD followed by `-dirty` if files differ."""
     if name == "HEAD":
         return _git("describe", "--always", "--dirty", "--exclude=*", "--abbrev=7")
     return _git("rev-parse", "--short=7", f"{name}^{{commit}}")
@@ -118,7 +120,7 @@ def commit_of(name: str) -> str:
 
 @contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """A work tree of the commit under `var/`, removed afterwards. It is run with this checkout's Python packages."""
+    """Check out the commit below `var/`, and remove it afterwards. It runs with this checkout's Python packages."""
     parent = PROJECT / "var"
     parent.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="commit-", dir=parent) as place:

@@ -1,21 +1,21 @@
-"""Waiting for an event, generously: a busy machine takes its time."""
+"""Waits for conditions, generously, since the machine may be busy."""
 
 import time
 from collections.abc import Callable
 
 
-class NotInTime(RuntimeError):
-    """What was waited for did not come; the message says what."""
+class TimedOut(RuntimeError):
+    """A condition was not met in time; the message says which."""
 
 
 def wait_until(
-    holds: Callable[[], object],
+    condition: Callable[[], object],
     seconds: float = 120,
-    complaint: str | Callable[[], str] = "what was waited for did not happen",
+    failure: str | Callable[[], str] = "what was waited for did not happen",
 ) -> None:
-    """Return as soon as it holds; raise NotInTime with the complaint after so many seconds."""
+    """Return as soon as the condition is true; raises TimedOut with the failure message after `seconds`."""
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not condition():
         if time.monotonic() > deadline:
-            raise NotInTime(complaint if isinstance(complaint, str) else complaint())
+            raise TimedOut(failure if isinstance(failure, str) else failure())
         time.sleep(0.05)

@@ -1,1 +1,1 @@
-"""Everything the gateway can do, declared once, by what it is about. How a call gets here is `gateway.pipeline`'s."""
+"""Everything the gateway can do, each declared once, in folders by subject. `gateway.pipeline` calls the functions."""

@@ -1,8 +1,11 @@
 """The operations as a Django app without tables: importing their modules fills the registry."""
 
 from importlib import import_module
+from pkgutil import walk_packages
 
 from django.apps import AppConfig
+
+import operations
 
 
 class OperationsConfig(AppConfig):
@@ -10,5 +13,6 @@ class OperationsConfig(AppConfig):
 
     def ready(self) -> None:
         """Declare every operation."""
-        for place in ("access", "approvals", "directory", "gateway", "log"):
-            import_module(f"operations.{place}")
+        for found in walk_packages(operations.__path__, "operations."):
+            if not found.name.startswith("operations.management"):
+                import_module(found.name)

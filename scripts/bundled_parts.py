@@ -1,7 +1,7 @@
-"""What is inside of the installed packages: their licences, and the libraries that their wheels bring along.
+"""The licences of installed packages, and the libraries that their wheels contain.
 
-Newer wheels list their libraries themselves (`*.dist-info/sboms`, PEP 770). What they do not list, or list without a
-licence, is in the tables here; a package with compiled files that nothing speaks of is an error.
+Newer wheels list their libraries themselves (`*.dist-info/sboms`, PEP 770). The tables here have what they do
+not list, or list without a licence; a package with compiled files of unknown content is an error.
 """
 
 import json
@@ -18,7 +18,7 @@ SPELLINGS: Final = {
     **{name: name for name in ("BSD-2-Clause", "BSD-3-Clause", "MPL-2.0", "Apache-2.0", "MIT")},
     "BSD 3-Clause OR Apache-2.0": "BSD-3-Clause OR Apache-2.0",
 }
-"""SPDX expressions of what packages call their licences."""
+"""The SPDX expressions for the names that packages give their licences."""
 
 LICENSES: Final = {
     "django-oauth-toolkit": "BSD-2-Clause",
@@ -37,23 +37,25 @@ LICENSES: Final = {
     "libffi": "MIT",
     "libyaml": "MIT",
     "libuv": "MIT",
+    "zstd": "BSD-3-Clause",
     "htmx.org": "0BSD",
     "swagger-ui-dist": "Apache-2.0",
     "redoc": "MIT",
 }
-"""Of packages whose own words say too little, and of libraries."""
+"""The licences of packages whose metadata are not enough, and of libraries."""
 
 INSIDE: Final = {
     "cffi": ("libffi",),
     "pyyaml": ("libyaml",),
     "uvloop": ("libuv",),
+    "backports-zstd": ("zstd",),
     "django-htmx": ("htmx.org",),
     "drf-spectacular-sidecar": ("swagger-ui-dist", "redoc"),
 }
-"""What is linked into the packages' own files, or lies among them."""
+"""Libraries linked into the packages' own files, or among them."""
 
 OWN_CODE: Final = frozenset({"charset-normalizer", "protobuf", "python-ldap", "wcwidth"})
-"""Packages whose compiled files have nothing of others in them. python-ldap uses the system's libldap."""
+"""Packages whose compiled files contain no other libraries. python-ldap uses the system's libldap."""
 
 _LIBRARIES: Final = {
     **dict.fromkeys(("libssl", "libcrypto"), "openssl"),
@@ -65,13 +67,13 @@ _LIBRARIES: Final = {
     "libkeyutils": "keyutils-libs",
     "libsasl2": "cyrus-sasl-lib",
 }
-"""The projects of shared libraries in wheels."""
+"""The projects of the shared libraries in wheels."""
 _VERSIONS: Final = {"openssl": re.compile(rb"OpenSSL (\d+\.\d+\.\d+)"), "krb5": re.compile(rb"krb5-(\d+\.\d+\.\d+)")}
 _SHARED: Final = re.compile(r"\.libs/(?P<name>[^/]+?)-[0-9a-f]{8}\.so(?P<suffix>[.0-9]*)$")
 
 
 def license_of(name: str, package: Distribution) -> list[dict[str, Any]]:
-    """The licence of a package; raises LookupError where it is not known."""
+    """The licence of a package; raises LookupError if it is unknown."""
     metadata = package.metadata.json
     if known := LICENSES.get(name) or metadata.get("license_expression"):
         return _licenses(str(known))
@@ -84,13 +86,13 @@ def license_of(name: str, package: Distribution) -> list[dict[str, Any]]:
 
 
 def _licenses(words: str) -> list[dict[str, Any]]:
-    if words == "python-ldap":  # a licence of its own, in the manner of Python's
+    if words == "python-ldap":  # its own licence, similar to Python's
         return [{"license": {"name": words}}]
     return [{"expression": words}] if " " in words else [{"license": {"id": words}}]
 
 
 def parts_of(name: str, package: Distribution) -> list[dict[str, Any]]:
-    """The libraries in the wheel of a package; raises LookupError for one that nothing speaks of."""
+    """The libraries in the wheel of a package; raises LookupError for compiled files of unknown content."""
     files = package.files or []
     lists = [file for file in files if "/sboms/" in str(file)]
     found = [*_listed(name, lists), *({"name": each} for each in INSIDE.get(name, ()))]
@@ -111,7 +113,7 @@ def parts_of(name: str, package: Distribution) -> list[dict[str, Any]]:
 
 
 def _listed(name: str, lists: list[PackagePath]) -> Iterator[dict[str, Any]]:
-    """What a wheel says of itself."""
+    """The libraries that a wheel lists itself."""
     kept = ("name", "version", "purl", "licenses")
     for file in lists:
         for item in json.loads(file.read_text("utf-8")).get("components", ()):
@@ -120,7 +122,7 @@ def _listed(name: str, lists: list[PackagePath]) -> Iterator[dict[str, Any]]:
 
 
 def _shared(files: list[PackagePath]) -> Iterator[dict[str, Any]]:
-    """Shared libraries beside the package, with the versions that stand in them."""
+    """Shared libraries beside the package, with the versions that they contain."""
     for file in files:
         if not (named := _SHARED.search(str(file))):
             continue
@@ -136,7 +138,7 @@ def _shared(files: list[PackagePath]) -> Iterator[dict[str, Any]]:
 
 
 def _libpq_version() -> str:
-    """It stands nowhere in the file: the library is asked."""
+    """The version from the loaded library, since the file does not contain it."""
     from psycopg import pq
 
     return f"{pq.version() // 10_000}.{pq.version() % 10_000}"

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: pages of the repository that live outside docs/ appear on the site, and links to them work in both.
+"""A hook of MkDocs: adds pages from outside docs/ to the site, with links that also work in the repository.
 
 A link is written as it works in the repository (`../SECURITY.md`); for the site it is rewritten.
 """
@@ -20,7 +20,7 @@ ELSEWHERE = {
     "clients/python/README.md": "clients/python.md",
     "clients/typescript/README.md": "clients/typescript.md",
 }
-"""Pages outside docs/, by their path in the repository, and where they are on the site."""
+"""The place on the site of each page outside docs/, by its path in the repository."""
 
 _IN_REPOSITORY = {on_site: source for source, on_site in ELSEWHERE.items()}
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
@@ -35,21 +35,21 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Rewrite the relative links of a page from places in the repository to places on the site."""
+    """Rewrite a page's relative links from paths in the repository to paths on the site."""
     on_site = page.file.src_uri
     source = _IN_REPOSITORY.get(on_site, f"docs/{on_site}")
 
     def rewritten(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1]))
         there = ELSEWHERE.get(target) or (target.removeprefix("docs/") if target.startswith("docs/") else None)
-        # What is not on the site stays as it is, and the strict build refuses it.
+        # Links to other files stay as they are, and the strict build refuses them.
         return posixpath.relpath(there, posixpath.dirname(on_site) or ".") if there else link[1]
 
     return _LINK.sub(rewritten, markdown)
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """Refuse a page that loads anything from elsewhere: the site is read inside closed networks too."""
+    """Refuse a page that loads anything from other sites, since the site must work in closed networks."""
     if loaded := _LOADED.search(output):
         raise PluginError(f"{page.file.src_uri} loads {loaded[1]}")
     return output

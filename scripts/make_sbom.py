@@ -1,5 +1,5 @@
-"""The parts of a release for scanners: a CycloneDX 1.5 document of what requirements.txt locks, with hashes, licences,
-and the libraries that the wheels bring along.
+"""Makes the SBOM of a release: a CycloneDX 1.5 document of the packages that requirements.txt locks, with hashes,
+licences, and the libraries in their wheels.
 
 `python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRA]…`, printed. What only the further files lock is optional.
 Licences and libraries are those of the packages installed beside this Python, which have to be the ones locked. It has
@@ -22,7 +22,7 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def components(text: str) -> list[dict[str, Any]]:
-    """Every locked package. The hashes are those of its files, of which an installation takes one."""
+    """Every locked package, with the hashes of all its files."""
     found: list[dict[str, Any]] = []
     for line in text.splitlines():
         if pinned := _PINNED.match(line):
@@ -37,7 +37,7 @@ def components(text: str) -> list[dict[str, Any]]:
 
 
 def _inside(name: str, version: str) -> dict[str, Any]:
-    """The licence of a package, and what its wheel brings along; raises LookupError where that is not known."""
+    """The licence of a package and the libraries in its wheel; raises LookupError if they are unknown."""
     try:
         package = distribution(name)
     except PackageNotFoundError:
@@ -49,7 +49,7 @@ def _inside(name: str, version: str) -> dict[str, Any]:
 
 
 def document(requirements: Path, *with_extras: Path) -> dict[str, Any]:
-    """The whole."""
+    """The whole document."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
     parts = components(requirements.read_text("utf-8"))

@@ -1,5 +1,5 @@
-/* Preloaded before libfaketime 0.9.10, which converts the moment at which a sleep by the monotonic clock ends (as
- * Python's time.sleep() asks for it) although it has been told to leave that clock alone: every sleep ends in EINVAL. */
+/* Preloaded before libfaketime 0.9.10, which shifts the absolute end of sleeps by the monotonic clock (as in Python's
+ * time.sleep()) although it was told to leave that clock alone, so that every sleep fails with EINVAL. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-"""The notes of a release: its section of the changelog. `python scripts/release_notes.py VERSION CHANGELOG`, printed.
+"""Prints a release's section of the changelog: `python scripts/release_notes.py VERSION CHANGELOG`.
 
-Ends with 1 when there is no such section, or nothing in it.
+Exits 1 if the section is missing or empty.
 """
 
 import re
@@ -11,7 +11,7 @@ _HEADING = re.compile(r"^## +(?P<version>\S+)(?: .*)?$")
 
 
 def notes_of(version: str, changelog: str) -> str | None:
-    """The lines below `## VERSION …`, until the next such heading, with the version above them."""
+    """The lines from `## VERSION …` to the next such heading, under a title with the version."""
     found: list[str] = []
     is_inside = False
     for line in changelog.splitlines():

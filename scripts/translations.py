@@ -9,25 +9,25 @@ from django.core.management import call_command
 from django.core.management.commands.makemessages import Command
 
 PROJECT = Path(__file__).resolve().parent.parent
-# What nobody reads in the console: the back office, and what is not installed.
+# Without texts of the console: they are not installed.
 OTHERS = (".venv", "var", "bench", "clients", "demo", "deploy", "docs", "faults", "lab", "scripts", "tests")
 
 
 class Texts(Command):
-    """Django's command, which knows `message("…")` as a text too."""
+    """Django's command, which also collects `message("…")`."""
 
     xgettext_options = [*Command.xgettext_options, "--keyword=message"]
 
 
 def main() -> None:
-    """Run it from the project's folder."""
+    """Update the catalogue; run it in the project's folder."""
     sys.path.insert(0, str(PROJECT))
     os.environ.setdefault("GATEWAY_ENVIRONMENT", "Development")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
     django.setup()
-    from console.shared.registered_texts import registered_texts
+    from console.shared.texts import registered_texts
 
-    # gettext's programs read sources, so the texts of declarations are one for a moment.
+    # xgettext only reads sources, so the texts of declarations become one for a moment.
     source = PROJECT / "console" / "_registered.py"
     source.write_text("".join(f"gettext_noop({text!r})\n" for text in sorted(set(registered_texts()))), "utf-8")
     try:

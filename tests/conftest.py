@@ -5,6 +5,7 @@ Fixtures of one app live in that app's folder, the whole cast of accounts and ke
 
 import gc
 import os
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache
@@ -48,9 +49,11 @@ django.setup()
 from audit.chain import checkpoint  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
 from core import rate_limits  # noqa: E402
-from core.redis import quick_client  # noqa: E402
+from core.redis import clients as redis_clients  # noqa: E402
 from directory.lookup import connection as connections  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
+from keys.permissions import cache as permission_cache  # noqa: E402
+from tests.support.access_state import StateOfTest  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
 from tests.support.ldap_clients import ClientOfTests  # noqa: E402
 
@@ -138,6 +141,41 @@ def each_log_is_a_new_one() -> None:
             _redis().delete(checkpoint._KEY)
 
 
+@pytest.fixture(autouse=True)
+def no_attempt_is_left_over(request: pytest.FixtureRequest) -> None:
+    """Forget the attempts at passwords that a thread counted and could not take back, since its test had ended.
+
+    Two of them keep the gateway out of the directory, as wrong passwords would. What a test's own transaction deletes
+    would be there again for the threads of the test.
+    """
+    if DATABASE == "sqlite" or "django_db_setup" not in request.fixturenames:
+        return
+    request.getfixturevalue("django_db_setup")
+    with request.getfixturevalue("django_db_blocker").unblock():
+        database = _database_aside()
+        if not database.is_usable():  # a test has restarted the server
+            database.close()
+        with database.cursor() as cursor:
+            cursor.execute("DELETE FROM directory_passwordattempt")
+
+
+@pytest.fixture(autouse=True)
+def callers_are_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in production, between the requests of one test."""
+    state = StateOfTest()
+    monkeypatch.setattr(permission_cache, "read_state", state.read)
+    yield
+    state.end()
+
+
+@cache
+def _database_aside() -> Any:
+    """A connection that is in no test's transaction."""
+    database = django.db.connection.copy()
+    database.connect()
+    return database
+
+
 @cache
 def _redis() -> Redis:
     """One client for all tests: making it takes longer than many a test, since it looks up its own version."""
@@ -152,7 +190,7 @@ def clients_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     for known in connections._clients.values():
         known.client.end()  # type: ignore[attr-defined]  # those of tests alone
     connections._clients.clear()
-    connections._bind_names.forget()
+    connections.forget_known_connections()
 
 
 @pytest.fixture
@@ -184,7 +222,7 @@ def configure(settings: Any) -> Configure:
 @pytest.fixture
 def patient_counters(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Redis is waited for, also where the test before did without it: otherwise a request might go uncounted."""
-    monkeypatch.setattr(quick_client, "TIMEOUT", 60.0)
+    monkeypatch.setattr(redis_clients, "TIMEOUT", 60.0)
     rate_limits._redis.cache_clear()
     yield
     rate_limits._redis.cache_clear()
@@ -335,6 +373,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for gateway in _started:
             report.sections += [(each.name, log_tail(each.log_file, 60)) for each in gateway.services]
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Let what reads password policies end while the test's database is there: it may sign in to a directory anew."""
+    for thread in threading.enumerate():
+        if thread.name == "password policies":
+            thread.join(5)
 
 
 @pytest.hookimpl(tryfirst=True)

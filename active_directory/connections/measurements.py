@@ -1,44 +1,73 @@
-"""Who wants to know how the directory answers: one listener in a process, told of each use of a connection.
-
-What is made of it is the listener's business; here it is only made sure that nobody is told nothing.
-"""
+"""Reports each use of a connection to one listener, and tells callers which servers they have read from."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from active_directory.errors import LdapError
 
 
 class Listener:
-    """`server` is the URL of a domain controller, `kind` `read`, `search` or `write`, and times are in seconds.
+    """Receives measurements; this base class ignores them.
 
-    This one makes nothing of what it is told.
+    `server` is the URL of a domain controller, `kind` is `read`, `search` or `write`, times are in seconds.
     """
 
     def used(self, server: str, kind: str, seconds: float) -> None:
-        """A connection was used, and is in order afterwards: the answer may have been a refusal."""
+        """A connection was used and still works; the answer may have been an error."""
 
     def failed(self, server: str, kind: str, error: str) -> None:
-        """A connection broke while it was used, or could not be opened (`connect`); `error` is its class."""
+        """A connection broke during use, or could not be opened (`kind` is `connect`); `error` is a class name."""
 
     def waited(self, seconds: float) -> None:
-        """A connection was waited for: others had all of them, or one had to be opened."""
+        """A caller waited for a connection: all were in use, or one had to be opened."""
 
 
 listener = Listener()
 
 
 def listen(new: Listener) -> None:
-    """Tell this one from now on, and nobody else."""
+    """Replace the listener."""
     global listener  # noqa: PLW0603 - one for the process, set once as it starts
     listener = new
 
 
 @contextmanager
 def connecting(server: str) -> Iterator[None]:
-    """Around the opening of a connection to a server."""
+    """Report it to the listener if the block fails to open a connection to a server."""
     try:
         yield
     except LdapError as error:
         listener.failed(server, "connect", type(error).__name__)
         raise
+
+
+_asked: ContextVar[set[str] | None] = ContextVar("servers asked", default=None)
+
+
+@contextmanager
+def servers_asked() -> Iterator[set[str]]:
+    """Collect the URLs of the servers that the block reads from, including its threads.
+
+    Different servers may hold different states of the directory.
+    """
+    outer, servers = _asked.get(), set[str]()
+    token = _asked.set(servers)
+    try:
+        yield servers
+    finally:
+        _asked.reset(token)
+        if outer is not None:
+            outer |= servers
+
+
+def servers_asked_so_far() -> frozenset[str]:
+    """The URLs of the servers that the innermost `servers_asked` block has read from so far."""
+    return frozenset(_asked.get() or ())
+
+
+def note_asked(server: str | None) -> None:
+    """Add a server to those of the `servers_asked` block, if the caller is in one."""
+    servers = _asked.get()
+    if servers is not None and server is not None:
+        servers.add(server)

@@ -1,6 +1,6 @@
-"""The connections of one process to one directory: bounded, reused, failing over between servers.
+"""The connections of one process to one directory: a bounded pool that fails over between servers.
 
-What is sent over them, and whether a failed operation may be repeated, is the client's decision.
+The client decides what to send and whether to repeat a failed operation.
 """
 
 import os
@@ -13,41 +13,74 @@ from time import perf_counter
 import ldap
 
 from active_directory.connections import measurements
-from active_directory.connections.attempts import BROKEN, Attempts, ConnectionSilent
-from active_directory.connections.connection import Connection, open_connection
-from active_directory.connections.measurements import connecting
-from active_directory.connections.preferred_controller import ONE_SERVER, Agreement
-from active_directory.connections.servers_asked import note_asked
-from active_directory.connections.settings import ServerSettings
+from active_directory.connections.connection import (
+    BROKEN,
+    Attempts,
+    Connection,
+    ConnectionSilent,
+    ServerSettings,
+    open_connection,
+)
+from active_directory.connections.measurements import connecting, note_asked
 from active_directory.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
 
 Opener = Callable[[str, ServerSettings, float], Connection]
 
-PENALTY_SECONDS = 15.0  # how long a server that failed is asked last
-CREDENTIALS_SECONDS = 30.0  # how long refused credentials are not tried again: a domain locks accounts out
-HEALTH_SECONDS = 2.0  # for a server to answer a health check, or to take connections back
+PENALTY_SECONDS = 15.0  # for which a server that failed is tried last
+CREDENTIALS_SECONDS = 30.0  # for which refused credentials are not tried again, or the domain would lock the account
+HEALTH_SECONDS = 2.0  # for a health check, and for connecting to a server that may be back
+
+
+class PreferredController:
+    """The domain controller that all processes of the gateway use, so that each sees what another has just written.
+
+    Replicating a write to the other domain controllers takes seconds. Whoever makes a client implements how processes
+    share the preference. Servers are named by URL. No method raises if the service behind it does not answer.
+
+    This class itself is for a directory with a single server.
+    """
+
+    last_known: str | None = None
+    """The last answer of `server`."""
+
+    def server(self) -> str | None:
+        """The server that took the latest write, while others may lack it; None if any will do."""
+        return None
+
+    def claim(self, server: str) -> bool:
+        """Tell all processes that this server takes writes now; True if certainly no other has taken one recently."""
+        return True
+
+    def is_only_writer(self, server: str) -> bool:
+        """Whether certainly no other server has recently taken a write. Changes nothing."""
+        return True
+
+
+ONE_SERVER = PreferredController()
 
 
 class Pool:
-    """Connections are opened on demand, the last one used is the next one handed out.
+    """Opens connections on demand and hands out the one used last.
 
-    The server is the one that all processes have agreed on, without an agreement the first; another one serves when it
-    fails.
+    They go to the domain controller that all processes prefer, or else to the first server; to another if it fails.
     """
 
     def __init__(
-        self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
+        self,
+        settings: ServerSettings,
+        opener: Opener = open_connection,
+        preferred_controller: PreferredController = ONE_SERVER,
     ) -> None:
         self._settings = settings
         self._opener = opener
-        self._agreement = agreement
+        self._preferred_controller = preferred_controller
         self._reset()
         _POOLS.add(self)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._waiting = 0  # for a connection; nobody is told of one that comes back while nobody is
+        self._waiting = 0  # threads: without any, `release` need not notify
         self._idle: list[Connection] = []
         self._open = 0
         self._closed = False
@@ -56,10 +89,10 @@ class Pool:
         self._connecting = threading.Lock()
 
     def acquire(self, deadline: float, *, new: bool = False, server: str | None = None) -> Connection:
-        """A working connection, the caller's until `release` or `discard`; ``Unavailable`` if there is none in time.
+        """Lend a working connection until `release` or `discard`. Raises ``Unavailable`` if there is none in time.
 
-        A ``new`` one takes the place of the one used least lately where there is no other place for it. With a
-        ``server`` it is to that one or none.
+        ``new`` asks for a new connection, which replaces the least recently used one if the pool is full. ``server``
+        allows only that one.
         """
         began = perf_counter()
         try:
@@ -68,7 +101,7 @@ class Pool:
             measurements.listener.waited(perf_counter() - began)
 
     def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
-        wanted = server or self._agreed_server()
+        wanted = server or self._preferred_server()
         with self._lock:
             while not self._idle and self._open >= self._settings.pool_size:
                 self._wait(deadline)
@@ -100,16 +133,16 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    def _agreed_server(self) -> str | None:
-        """The server that all use at the moment, unless it has just failed here."""
+    def _preferred_server(self) -> str | None:
+        """The server that all processes prefer at the moment, unless it has just failed here."""
         if len(self._settings.urls) == 1:
             return None
-        agreed = self._agreement.server()
+        agreed = self._preferred_controller.server()
         has_failed = agreed is not None and self._penalties.get(agreed, 0) > time.monotonic()
         return agreed if agreed in self._settings.urls and not has_failed else None
 
     def release(self, connection: Connection) -> None:
-        """Take back a connection in order."""
+        """Take back a connection that works."""
         connection.last_used = time.monotonic()
         with self._lock:
             if not self._closed:
@@ -121,14 +154,14 @@ class Pool:
         self._forget()
 
     def discard(self, connection: Connection, *, server_failed: bool = False) -> None:
-        """Take back a connection that must not be used again; with a failed server its idle ones go too."""
+        """Close a connection that must not be used again, and with `server_failed` the idle ones to its server."""
         self._give_up(connection, server_failed=server_failed)
         connection.abort()
 
-    def part_with(self, connection: Connection) -> None:
-        """Let a connection go that somebody else waits on: its place is free, and its server is slow.
+    def hand_over(self, connection: Connection) -> None:
+        """Remove a connection that somebody else goes on waiting on, without closing it.
 
-        The idle ones to that server are closed: they would be as slow.
+        Its server is slow, so the idle connections to it are closed.
         """
         self._give_up(connection, server_failed=True)
 
@@ -145,12 +178,12 @@ class Pool:
             idle.abort()
 
     def order(self, wanted: str | None = None) -> list[str]:
-        """The servers: the one wanted or agreed on, those in good standing as configured, and those that failed."""
-        first, now = wanted or self._agreed_server(), time.monotonic()
+        """The servers in the order to try: the one wanted or preferred, the others as configured, then failed ones."""
+        first, now = wanted or self._preferred_server(), time.monotonic()
         return sorted(self._settings.urls, key=lambda url: (url != first, self._penalties.get(url, 0) > now))
 
     def close(self) -> None:
-        """Close what is idle now and what is in use when it comes back."""
+        """Close idle connections now, and those in use when they are released."""
         with self._lock:
             self._closed = True
             closing = self._idle.copy()
@@ -160,7 +193,7 @@ class Pool:
             connection.close()
 
     def after_fork(self) -> None:
-        """In the child: start empty. The parent's connections stay the parent's."""
+        """In a forked child: drop the parent's connections and start empty."""
         for connection in self._idle:
             connection.detach()
         self._reset()
@@ -176,14 +209,14 @@ class Pool:
         if not connection.abandoned and time.monotonic() - connection.last_used < self._settings.idle_seconds:
             return True
         connection.abandoned = False
-        try:  # a firewall may have dropped it without telling; and libldap skips what is left of an abandoned search
+        try:  # a firewall may have dropped it silently; this also makes libldap skip the rest of an abandoned search
             connection.ldap.search_ext_s("", ldap.SCOPE_BASE, attrlist=["1.1"], timeout=HEALTH_SECONDS)
         except ldap.LDAPError:
             return False
         return True
 
     def _prefer_first_server(self, connection: Connection) -> Connection:
-        """Exchange a connection to a later server when an earlier one may be back; one attempt per penalty."""
+        """Replace a connection to a later server if an earlier one is back, which is tried once per penalty."""
         now = time.monotonic()
         for url in self._settings.urls:
             if url == connection.url:
@@ -191,7 +224,7 @@ class Pool:
             with self._lock:
                 if self._penalties.get(url, 0) > now:
                     continue
-                self._penalties[url] = now + PENALTY_SECONDS  # others go on meanwhile
+                self._penalties[url] = now + PENALTY_SECONDS  # so that other threads do not try, too
             try:
                 preferred = self._opener(url, self._settings, HEALTH_SECONDS)
             except LdapError:
@@ -202,7 +235,7 @@ class Pool:
         return connection
 
     def _connect(self, deadline: float, urls: Sequence[str]) -> Connection:
-        """Open a connection, one at a time: many threads with a wrong password would lock the account out."""
+        """Open a connection. One thread at a time: many with a wrong password would lock the account out."""
         if not self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Unavailable("No domain controller answers in time")
         try:
@@ -227,7 +260,7 @@ class Pool:
                 raise
             except Unavailable as error:
                 self._penalties[url] = time.monotonic() + PENALTY_SECONDS
-                # An untrusted certificate is somebody's to mend; that a server is down may be known already.
+                # Report an untrusted certificate, which somebody has to fix, rather than a server that is down.
                 problem = error if problem is None or isinstance(error, TlsError) else problem
             else:
                 self._penalties.pop(url, None)
@@ -236,12 +269,12 @@ class Pool:
 
 
 class Borrowed:
-    """The block for which a connection is lent, in a loop that ends when a block does.
+    """Lends a connection for a block inside a loop of attempts.
 
-    A silent or broken connection ends the block without an error, as long as there is another attempt; other errors of
-    python-ldap become this layer's own.
+    If the connection is silent or broken, the block ends without an error as long as another attempt is left. Other
+    python-ldap exceptions become this layer's.
 
-    No generator makes it a context manager: that takes as long as finding the connection, with every read.
+    It is a class because a generator-based context manager would take as long as getting the connection.
     """
 
     __slots__ = ("_attempts", "_began", "_connection", "_kind", "_pool", "_server")
@@ -265,7 +298,7 @@ class Borrowed:
             self._pool.discard(connection, server_failed=True)
             self._attempts.count(error)
             return True
-        # A refusal leaves a connection in order, and a search given up has told the server to stop.
+        # An error answer leaves the connection usable, and so does an abandoned search (GeneratorExit).
         if error is None or isinstance(error, (ldap.LDAPError, GeneratorExit, LdapError)):
             listener.used(connection.url, self._kind, perf_counter() - self._began)
             note_asked(connection.url)

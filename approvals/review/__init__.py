@@ -1,1 +1,1 @@
-"""Who looks at a waiting change, what they are told of it, and what they decide."""
+"""Who may review a waiting change, how they are notified of it, and how they decide it."""

@@ -1,4 +1,4 @@
-"""Deciding a change request: approve, reject, cancel. The operations and Django admin both come here."""
+"""Deciding a change request: approve, reject, cancel."""
 
 import hmac
 from collections.abc import Sequence
@@ -12,33 +12,30 @@ from django.db import transaction
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
 from approvals.models import ChangeRequest, Status
 from approvals.queue import enqueue
-from approvals.review.conflict_of_interest import conflict_reason
+from approvals.review.deciders import conflict_reason
 from approvals.states import WITHDRAWN, move
 from core.call import PersonRef
-from core.database import shared_clock
+from core.database import own_rows, shared_clock
 from core.errors import NotFound
 from core.text.messages import message
 
 
 def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest:
-    """The request without its secret, and without its input unless it is to be judged anew; raises NotFound."""
+    """The request without its secret, and with its input only on demand; raises NotFound."""
     hidden = ("secret",) if with_input else ("input", "secret")
-    change_request = ChangeRequest.objects.defer(*hidden).filter(id=request_id).first()
-    if change_request is None:
-        raise NotFound
-    return change_request
+    return own_rows.find(ChangeRequest.objects.defer(*hidden), id=request_id)
 
 
 def find_requests(ids: Sequence[UUID]) -> list[ChangeRequest]:
-    """Those of the requests that there are, with their input, to be judged anew; in the order of their ids."""
+    """The requests with these ids that exist, with their input but no secret, by id."""
     return list(ChangeRequest.objects.defer("secret").filter(id__in=ids).order_by("id"))
 
 
 def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
-    """Approve a pending request of somebody else, which must be the one that was shown, and tell a worker.
+    """Approve somebody else's pending request, provided that `digest` is the request's, and tell a worker.
 
-    Where two have to approve, the first approval is kept and the request stays pending.
-    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed, looked for in this order.
+    If two people have to approve, the first approval is kept and the request stays pending.
+    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed, checked in this order.
     """
     change_request = _find_undecided(person, request_id)
     if needs_two(change_request) and change_request.first_approved_by_id == person.id:
@@ -59,12 +56,12 @@ def _require_shown(change_request: ChangeRequest, digest: str) -> None:
 
 
 def needs_two(change_request: ChangeRequest) -> bool:
-    """Whether two different people have to approve it."""
+    """Whether two different people have to approve the request."""
     return change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo
 
 
 def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> bool:
-    """Keep the first of two approvals; False when there is one already, or the request is not pending any more."""
+    """Keep the first of two approvals; False if there is one already, or the request is no longer pending."""
     undecided = ChangeRequest.objects.filter(id=request_id, status=Status.PENDING, first_approved_by_id__isnull=True)
     kept = undecided.update(
         first_approved_by_id=person.id,
@@ -77,7 +74,7 @@ def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> 
 
 
 def reject(person: PersonRef, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
-    """Reject a pending request of somebody else, with a digest only the one that was shown.
+    """Reject somebody else's pending request; a `digest`, if given, must be the request's.
 
     Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed.
     """
@@ -88,7 +85,7 @@ def reject(person: PersonRef, request_id: UUID, *, comment: str, digest: str | N
 
 
 def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
-    """Withdraw a pending request of one's own; raises NotFound (others' too), NotPending or AlreadyDecided."""
+    """Withdraw the person's own pending request; raises NotFound (also for others'), NotPending or AlreadyDecided."""
     change_request = find_request(request_id)
     if change_request.requester_id != person.id:
         raise NotFound
@@ -109,7 +106,7 @@ def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
 
 
 def require_pending(change_request: ChangeRequest) -> None:
-    """Refuse what is not to be decided any more. An overdue request counts as expired before the sweep marks it so."""
+    """Refuse a request that is no longer pending. An overdue one counts as expired before the sweep marks it."""
     if change_request.status != Status.PENDING:
         _refuse(change_request)
     if change_request.expires_at <= shared_clock.now():

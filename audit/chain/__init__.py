@@ -1,1 +1,1 @@
-"""What makes a tampered log show: append-only tables, codes, seals, their head and their verification."""
+"""What reveals tampering with the log: MACs of records, seals that chain them, the chain's head, verification."""

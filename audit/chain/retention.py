@@ -1,8 +1,8 @@
-"""Removing old records from the operations log, in a way that whoever verifies it can tell from theft.
+"""Removes old records from the operations log so that verification can tell the removal from tampering.
 
-Complete, sealed records go; what is still open, and what is not the gateway's, stays. The seals stay too: they are
-small, and the chain holds. A seal of its own says under its code that everything from before a moment was removed,
-and how much that was, so that any other record that is missing shows.
+It removes complete, sealed records. Open ones, and those that the gateway did not write, stay. The seals stay, too:
+they are small and keep the chain whole. A seal of its own states under its MAC that all complete records before a
+moment were removed, and how many, so that any other missing record is noticed.
 """
 
 from datetime import UTC, datetime
@@ -10,30 +10,30 @@ from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from audit.chain import sealing
-from audit.chain.append_only import deletions_allowed
-from audit.chain.seals import removal_entry, seal_after
+from audit.chain.seals import deletions_allowed, removal_entry, seal_after
 from audit.chain.verification import Removal, find_removals, find_tampering
 from audit.identifiers import identifier_bounds
-from audit.models import LogSeal, OperationRecord, SealedAs
+from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, UnsealedRecord
 
 RECORDS_AT_ONCE: Final = 10_000
-"""Records that one transaction removes: whoever writes to the log waits for its end."""
+"""Records removed in one transaction, for whose end the writers of the log wait."""
 _ATTEMPTS: Final = 10
 
 
 class NotRemoved(Exception):
-    """Nothing (more) was removed, and why."""
+    """Why nothing (more) was removed."""
 
 
 def remove_records(*, before: datetime) -> int:
-    """Remove the complete records from before a month; how many.
+    """Remove the complete records from before a month; return how many.
 
-    `before` is the first moment (UTC) of that month, which is not to come. Each transaction leaves the log whole, so
-    that a removal that was broken off is simply begun again. Raises NotRemoved, above all for a log that was tampered
-    with: what it still proves must not be removed.
+    `before` is the first moment (UTC) of that month, not in the future. Each transaction leaves the log consistent, so
+    an interrupted removal can simply be started again. Raises NotRemoved, above all if the log was tampered with: the
+    evidence must stay.
     """
     if before != _month_of(before) or before > timezone.now():
         raise NotRemoved("Only whole months that are over can be removed.")
@@ -61,25 +61,26 @@ def _remove_some(kept_from: UUID, last: Removal | None) -> Removal | None:
         try:
             with transaction.atomic():
                 return _remove_oldest(kept_from, last)
-        except IntegrityError:  # the sealer took the seal's number: it makes a seal every two seconds
+        except IntegrityError:  # a worker, which seals every two seconds, took the seal's number
             continue
     raise NotRemoved("The log is being sealed all the time; try again.")
 
 
 def _remove_oldest(kept_from: UUID, last: Removal | None) -> Removal | None:
-    """Remove the oldest records from before an identifier; None when there are none. In the caller's transaction."""
+    """Remove the oldest records below an identifier in the caller's transaction; None if there are none."""
     newest = LogSeal.objects.order_by("-number").first()
     if find_removals(after=last.seal if last else 0):
         raise NotRemoved("Somebody else removes records at this moment.")
-    complete = OperationRecord.objects.filter(sealed_as=SealedAs.FINAL)
+    listed = Exists(UnsealedRecord.objects.filter(record_id=OuterRef("id")))
+    complete = OperationRecord.objects.filter(~listed).exclude(outcome__in=OPEN_OUTCOMES)
     old = complete.filter(id__lt=kept_from).order_by("id")
     beyond = old.values_list("id", flat=True)[RECORDS_AT_ONCE : RECORDS_AT_ONCE + 1].first()
     if beyond is not None:
-        kept_from = max(beyond, last.kept_from) if last else beyond  # moments grow from one removal to the next
+        kept_from = max(beyond, last.kept_from) if last else beyond  # verification relies on ascending removals
     count = complete.filter(id__lt=kept_from).count()
     if not count:
         return None
-    # The seal first, as the sealer does it: in another order the two could wait for each other.
+    # The seal first, in the order in which workers lock when they seal: otherwise the two could deadlock.
     seal = seal_after(newest, [removal_entry(kept_from, count)], at=timezone.now())
     seal.save(force_insert=True)
     with deletions_allowed():

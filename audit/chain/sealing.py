@@ -1,31 +1,34 @@
-"""Sealing the operations log: every two seconds by a worker, beside the writers and not in their way."""
+"""Seals the operations log: a worker does so every two seconds, without holding up the writers."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final
+from uuid import UUID
 
 import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
-from audit.chain.checkpoint import move_mark
-from audit.chain.row_checks import UNREADABLE, Malformed, read_rows
+from audit.chain import marks
+from audit.chain.checkpoint import advance_checkpoint
+from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key, read_keys
 from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.chain.verification import find_missing_keys
-from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
+from audit.models import LogSeal, OperationRecord, SealedAs, UnsealedRecord
 from audit.webhooks.events import enqueue_records
 from core import tracing
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 RECORDS_OF_A_SEAL: Final = 250
-"""So few that on SQLite, which has one writer at a time, nobody waits for more than some 10 ms."""
+"""Few enough that on SQLite, which has one writer at a time, nobody waits for more than some 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsealed:
-    """The records that wait for their first seal, when the oldest was made, and how many were `refused` one."""
+    """How many records wait for a seal, when the `oldest` was made, and how many were `refused` one."""
 
     count: int
     oldest: datetime | None
@@ -33,83 +36,107 @@ class Unsealed:
 
 
 def seal_records() -> int:
-    """Seal what is not sealed yet, or was sealed while open and is complete now; how many records were sealed.
+    """Seal new records and those that were sealed open and are complete now; return how many were sealed.
 
-    Any number of processes may seal at once: a seal's number is taken once, and who comes second leaves it at that.
+    Any number of processes may seal at once: only one of them can insert a seal's number, and the others stop.
     """
-    sealed = 0
+    sealed, marking = 0, marks.are_wanted()
     try:
-        while found := _seal_some():
-            sealed += found
+        while count := _seal_some(marking=marking):
+            sealed += count
     except IntegrityError:
         _logger.debug("another process is sealing")
     if sealed:
-        move_mark()
+        advance_checkpoint()
     return sealed
 
 
-def _seal_some() -> int:
-    """Seal the oldest records that are due; how many. Raises IntegrityError when another process has been faster.
+def _seal_some(*, marking: bool) -> int:
+    """Seal the oldest records that are due; return how many. Raises IntegrityError if another process was faster.
 
-    Reading and computing are done before the transaction, which on SQLite holds up every writer. What changes meanwhile
-    does no harm: a record completed in between is sealed as the open one it was, and is due again. The last seal is
-    read before the records, so that of two processes that see the same ones both take the same number.
+    It reads and computes before the transaction, which on SQLite holds up every writer. Changes in between do no harm:
+    a record completed meanwhile is sealed as the open one that was read, and stays in the list. The last seal is read
+    before the list: two processes that see the same records then try the same number, and one of them fails.
     """
     last = LogSeal.objects.order_by("-number").first()
     records, malformed = _read_due()
-    for told in malformed:
-        _logger.error("a record of the operations log cannot be sealed", record=told.key, reason=told.what)
+    for row in malformed:
+        _logger.error("a record of the operations log cannot be sealed", record=row.key, reason=row.complaint)
     if not records:
         return 0
     authentic = [record for record in records if is_authentic(record)]
     forged = set(records).difference(authentic)
     if forged and (missing := next(find_missing_keys(), None)):
-        # They may be those of the last seconds before the keys were exchanged, and wait for theirs.
+        # They may have been written just before a rotation of keys that lost the old one: wait until it is back.
         _logger.error("records cannot be sealed", reason=str(missing), records=len(forged))
         forged, records = set(), authentic
         if not authentic:
             return 0
     entries = [entry_of(record) for record in authentic]
     seal = seal_after(last, entries, at=timezone.now())
+    ids = {phase: [entry.record_id for entry in entries if entry.phase == phase] for phase in (OPEN, FINAL)}
+    refused = [record.id for record in forged]
     with tracing.span("seal records"), transaction.atomic():
         if entries:
             seal.save(force_insert=True)
             enqueue_records(record for record, entry in zip(authentic, entries, strict=True) if entry.phase == FINAL)
-            for phase, state in ((OPEN, SealedAs.OPEN), (FINAL, SealedAs.FINAL)):
-                ids = [entry.record_id for entry in entries if entry.phase == phase]
-                OperationRecord.objects.filter(id__in=ids).update(seal=seal.number, sealed_as=state)
-        OperationRecord.objects.filter(id__in=[record.id for record in forged]).update(sealed_as=SealedAs.REFUSED)
+        if marking:  # first, in the order of locks of whoever completes records
+            marks.mark(ids[OPEN], SealedAs.OPEN, seal.number)
+            marks.mark(ids[FINAL], SealedAs.FINAL, seal.number)
+            marks.mark(refused, SealedAs.REFUSED)
+        state = _lock_listed(ids[OPEN])
+        still_open = [record_id for record_id, sealed_as in state.items() if sealed_as == SealedAs.OPEN]
+        UnsealedRecord.objects.filter(record_id__in=[*ids[FINAL], *still_open]).delete()
+        UnsealedRecord.objects.filter(record_id__in=refused).update(sealed_as=SealedAs.REFUSED)
     for record in forged:
         _logger.error("a record of the operations log is not the gateway's", record=str(record.id))
-    return len(records)
+    return len(records) - (len(ids[OPEN]) - len(state))
 
 
-def _read_due() -> tuple[list[OperationRecord], list[Malformed]]:
-    """The oldest records that are due, and what is among them that cannot be read: it stays where it is, and is in the
-    way of no other. Whoever verifies the log is told of it.
+def _lock_listed(record_ids: list[UUID]) -> dict[UUID, str]:
+    """Lock records in the list, by identifier as what they are to be sealed, except those being completed right now.
+
+    Waiting for these, who may wait for us, could be a deadlock. They are sealed again in their next state.
+    """
+    listed = UnsealedRecord.objects.filter(record_id__in=record_ids).select_for_update(skip_locked=True)
+    return dict(listed.values_list("record_id", "sealed_as")) if record_ids else {}
+
+
+def _read_due() -> tuple[list[OperationRecord], list[MalformedRow]]:
+    """The oldest records that are due, and malformed rows among them, which verification reports.
+
+    Malformed rows, and those of records that are gone, stay where they are and do not keep others from being sealed.
     """
     due = _due_records()
     try:
-        return list(due[:RECORDS_OF_A_SEAL]), []
+        keys = list(due.values_list("record_id", flat=True)[:RECORDS_OF_A_SEAL])
+        records = list(OperationRecord.objects.filter(id__in=keys).order_by("id"))
+        if len(records) == len(keys):
+            return records, []
     except UNREADABLE:
-        rows = list(read_rows(due))
-    malformed = [row for row in rows if isinstance(row, Malformed)]
-    return [row for row in rows if not isinstance(row, Malformed)][:RECORDS_OF_A_SEAL], malformed
+        pass
+    found: list[OperationRecord] = []
+    malformed: list[MalformedRow] = []
+    listed = read_keys(due)
+    while some := list(islice(listed, RECORDS_OF_A_SEAL)):
+        malformed += [key for key in some if isinstance(key, MalformedRow)]
+        rows = read_by_key(OperationRecord, [key for key in some if not isinstance(key, MalformedRow)])
+        malformed += [row for row in rows.values() if isinstance(row, MalformedRow)]
+        found += [row for row in rows.values() if not isinstance(row, MalformedRow)]
+    return sorted(found, key=lambda record: record.id)[:RECORDS_OF_A_SEAL], malformed
 
 
-def _due_records() -> QuerySet[OperationRecord]:
-    """What is not sealed as it is now, the oldest first."""
-    # The condition of the index audit_to_seal, word for word: without it SQLite goes through the whole log each time.
-    is_indexed = Q(sealed_as__isnull=True) | Q(sealed_as=SealedAs.OPEN)
-    has_changed = Q(sealed_as__isnull=True) | ~Q(outcome__in=OPEN_OUTCOMES)
-    return OperationRecord.objects.filter(is_indexed & has_changed).order_by("id")
+def _due_records() -> QuerySet[UnsealedRecord]:
+    """The list of records that are not sealed in their present state, oldest first."""
+    return UnsealedRecord.objects.exclude(sealed_as=SealedAs.REFUSED).order_by("record_id")
 
 
 def find_unsealed() -> Unsealed:
-    """What no seal holds: little, as long as a worker seals."""
-    unsealed = OperationRecord.objects.order_by().filter(seal__isnull=True)
-    waiting, refused = Q(sealed_as__isnull=True), Q(sealed_as=SealedAs.REFUSED)
-    counted = unsealed.aggregate(
-        count=Count("id", filter=waiting), oldest=Min("at", filter=waiting), refused=Count("id", filter=refused)
-    )
-    return Unsealed(**counted)
+    """Count the records that are to be sealed: few, as long as a worker seals."""
+    refused = Q(sealed_as=SealedAs.REFUSED)
+    counted = UnsealedRecord.objects.aggregate(count=Count("pk", filter=~refused), refused=Count("pk", filter=refused))
+    oldest = OperationRecord.objects.filter(id__in=_due_records().values("record_id")[:RECORDS_OF_A_SEAL])
+    try:
+        return Unsealed(**counted, oldest=oldest.aggregate(at=Min("at"))["at"])
+    except UNREADABLE:
+        return Unsealed(**counted, oldest=None)

@@ -1,45 +1,59 @@
-"""What makes a tampered log show: the code of each record, and the seals that chain them.
+"""What reveals tampering with the log: the MAC of each record, and the seals that chain the records.
 
-Both are HMACs with a key that the database does not hold. A record gets its code when it is made, over all that never
-changes: so a record that somebody else inserts, or changes, is not authentic. A seal holds the records of a moment and
-its predecessor's code: so none can be removed, exchanged or given back an earlier state. When the gateway itself
-removes old records, the seals stay and another one says so. What a seal cannot show is that the newest ones were cut
-off together with their records: for that, the head is noted elsewhere (`checkpoint`, `head_export`).
+Both are HMACs under a key that is not in the database. A record's MAC, made with it, covers all that never changes, so
+a record that somebody else inserts or changes is not authentic. A seal covers the records of a moment and its
+predecessor's MAC, so no record can be removed, exchanged or set back to an earlier state. When the gateway itself
+removes old records, the seals stay and another one says so. Seals cannot reveal that the newest ones were cut off
+together with their records; therefore a checkpoint of the head is kept outside the database (`checkpoint`).
 
-Sealing is in `sealing`, removing in `retention`, looking for tampering in `verification`.
+`sealing` makes seals, `retention` removes old records, `verification` looks for tampering, `archive` keeps months.
 """
 
 import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
+from django.db.models import BinaryField, Value
+from django.db.transaction import TransactionManagementError
 
-from audit.chain.append_only import COMPLETION, FILLED_IN, SEALING
 from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord
 
+# The columns whose changes the database's triggers allow (`audit.migrations._append_only`).
+TABLE = "audit_operationrecord"
+SEALS = "audit_logseal"
+
+COMPLETION = ("outcome", "completed_at", "code", "settle_at", "settle_attempts")
+"""Columns that the completion of a record sets."""
+FILLED_IN = ("server", "target_id", "target_dn")
+"""Columns that the completion may set where they were NULL."""
+SEALING = ("seal", "sealed_as")
+"""Columns that sealing sets."""
+
 _OWN: Final = frozenset({"mac", "call_id", *SEALING})
-"""Columns that no code covers. `call_id` tells nothing of what was done, and processes of the release before, which do
-not know it, go on sealing during an upgrade."""
+"""Columns that no MAC covers. `call_id` says nothing of what was done, and during an upgrade processes of the previous
+release, which do not know it, still seal records."""
 _LATER: Final = frozenset({*COMPLETION, *FILLED_IN})
 _COLUMNS: Final = tuple(field.attname for field in OperationRecord._meta.concrete_fields if field.attname not in _OWN)
 _DEFAULTS: Final = {field.attname: field.get_default() for field in OperationRecord._meta.concrete_fields}
 _AT_FIRST: Final = tuple(name for name in _COLUMNS if name not in _LATER)
 _AT_LAST: Final = (*_COLUMNS, "mac")
 _ADDED: Final = frozenset({"raised_access"})
-"""Columns that came later: while one holds nothing, it is left out, as it was of the records from before."""
+"""Columns that came later. They are left out while NULL, so that the MACs of older records still hold."""
 
 OPEN, FINAL, REMOVED = b"o", b"f", b"r"
-"""Whether an entry of a seal holds a record that was open, by its code, one that is complete, by all of it, or says
-that the complete records from before a moment were removed."""
+"""Phases of an entry: a record that was open, identified by its MAC; one that is complete, by a digest of all of it; or
+a removal of the complete records from before a moment."""
 ENTRY_BYTES: Final = 1 + 16 + 32
 
 
 class Entry(NamedTuple):
-    """One record in a seal; or a removal, of as many records as `digest` counts that came before `record_id`."""
+    """One record in a seal, or a removal of the records before `record_id`, whose number is in `digest`."""
 
     phase: bytes
     record_id: UUID
@@ -47,35 +61,35 @@ class Entry(NamedTuple):
 
 
 def mac_of(facts: Mapping[str, Any]) -> str:
-    """The code of a new record, from its fields; what is left out has its default."""
+    """The MAC of a new record, 64 hex digits, from its fields; missing ones have their defaults."""
     return _code(b"record", _canonical({name: facts.get(name, _DEFAULTS[name]) for name in _AT_FIRST})).hex()
 
 
 def is_authentic(record: OperationRecord) -> bool:
-    """Whether a record is one that the gateway made, unchanged in all that never changes."""
+    """Whether the gateway made this record, and nobody changed what never changes."""
     content = _canonical({name: getattr(record, name) for name in _AT_FIRST})
     return _is_code(b"record", content, record.mac)
 
 
 def entry_of(record: OperationRecord) -> Entry:
-    """What a seal made now holds of a record."""
+    """The entry of a record in a seal that is made now."""
     if record.outcome in OPEN_OUTCOMES:
         return Entry(OPEN, record.id, bytes.fromhex(record.mac))
     return Entry(FINAL, record.id, _code(b"complete record", _final_content(record)))
 
 
 def removal_entry(kept_from: UUID, removed: int) -> Entry:
-    """What a seal says of a removal. Identifiers sort by their moment: what came before is less than `kept_from`."""
+    """The entry of a removal of all complete records whose identifiers, which sort by time, are below `kept_from`."""
     return Entry(REMOVED, kept_from, removed.to_bytes(32))
 
 
 def count_removed(entry: Entry) -> int:
-    """How many records a removal says that it removed."""
+    """The number of records that a removal's entry states."""
     return int.from_bytes(entry.digest)
 
 
-def agrees(entry: Entry, record: OperationRecord) -> bool:
-    """Whether a record still is what a seal holds of it."""
+def matches_entry(record: OperationRecord, entry: Entry) -> bool:
+    """Whether a record is still as its entry in a seal states."""
     if entry.phase == OPEN:
         return _is_same(entry.digest, record.mac)
     return _is_code(b"complete record", _final_content(record), entry.digest.hex())
@@ -95,6 +109,16 @@ def unpack(packed: bytes) -> Iterator[Entry]:
         yield Entry(part[:1], UUID(bytes=part[1:17]), part[17:])
 
 
+def find_entries(record_id: UUID) -> Iterator[tuple[int, Entry]]:
+    """The entries of a record with the numbers of their seals, found by an index. Most records have one or two."""
+    last, first = LogSeal._meta.indexes[0].expressions
+    sought = Value(record_id.bytes, output_field=BinaryField())
+    around = LogSeal.objects.alias(last=last, first=first).filter(last__gte=sought, first__lte=sought).order_by("last")
+    for number, entries in around.values_list("number", "entries").iterator(chunk_size=2):
+        found = (entry for entry in unpack(bytes(entries)) if entry.record_id == record_id and entry.phase != REMOVED)
+        yield from ((number, entry) for entry in found)
+
+
 def seal_after(previous: LogSeal | None, entries: Iterable[Entry], *, at: datetime) -> LogSeal:
     """The next seal of the chain, not saved."""
     packed = pack(entries)
@@ -110,33 +134,43 @@ def seal_after(previous: LogSeal | None, entries: Iterable[Entry], *, at: dateti
 
 
 def name_of_key(key: str) -> str:
-    """What a key is called in the seals that it makes; it tells nothing of the key."""
+    """The identifier of a key in the seals that it makes; it reveals nothing of the key."""
     return _code(b"name of the key", b"", key).hex()[:16]
 
 
-def follows(seal: LogSeal, previous: LogSeal | None) -> bool:
-    """Whether a seal is unchanged and the one made after `previous`."""
+def is_successor(seal: LogSeal, previous: LogSeal | None) -> bool:
+    """Whether a seal is unchanged and was made right after `previous`."""
     return _is_code(b"seal", _seal_content(seal, previous), seal.mac)
 
 
 def verification_mac(verification: LogVerification) -> str:
-    """The code of the note that the log was verified."""
+    """The MAC of a stored verification."""
     return _code(b"verification", _verification_content(verification)).hex()
 
 
 def is_authentic_verification(verification: LogVerification) -> bool:
-    """Whether the gateway made this note itself."""
+    """Whether the gateway stored this verification itself."""
     return _is_code(b"verification", _verification_content(verification), verification.mac)
 
 
-def mark_code(head: Mapping[str, Any]) -> str:
-    """The code under which the head of the chain is noted outside the database."""
+def checkpoint_mac(head: Mapping[str, Any]) -> str:
+    """The MAC of a checkpoint of the chain's head."""
     return _code(b"mark", _canonical(head)).hex()
 
 
-def is_mark_code(head: Mapping[str, Any], code: str) -> bool:
-    """Whether the gateway made this note of a head itself."""
+def is_checkpoint_mac(head: Mapping[str, Any], code: str) -> bool:
+    """Whether the gateway made this checkpoint itself."""
     return _is_code(b"mark", _canonical(head), code)
+
+
+def archive_mac(content: Mapping[str, Any]) -> str:
+    """The MAC of an archive's number of records and digest."""
+    return _code(b"archive", _canonical(content)).hex()
+
+
+def is_archive_mac(content: Mapping[str, Any], code: str) -> bool:
+    """Whether the gateway made this archive itself."""
+    return _is_code(b"archive", _canonical(content), code)
 
 
 def _verification_content(verification: LogVerification) -> bytes:
@@ -155,7 +189,7 @@ def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
-    """The same bytes for what was written and for what the database gives back."""
+    """Serialize fields to bytes that are the same before they are stored and after they are read back."""
     return _encode({name: value for name, value in content.items() if value is not None or name not in _ADDED}).encode()
 
 
@@ -177,5 +211,26 @@ def _is_code(purpose: bytes, content: bytes, code: str) -> bool:
 
 
 def _is_same(own: bytes, stored: str) -> bool:
-    """Whether the database has this code, in constant time. What it has may be anything."""
+    """Compare in constant time. The stored value may be anything that somebody put into the database."""
     return hmac.compare_digest(own.hex().encode(), str(stored).encode("utf-8", "surrogatepass"))
+
+
+@contextmanager
+def deletions_allowed() -> Iterator[None]:
+    """Allow deletions of records inside the block, in the caller's transaction, if the log is the database user's own.
+
+    Only `audit.chain.retention` may use it. If the block fails, the transaction's rollback ends it. On SQLite the
+    trigger is taken off, while nobody else can write.
+    """
+    if not connection.in_atomic_block:
+        # Outside a transaction the log would be unprotected for everybody until the trigger is back.
+        raise TransactionManagementError("the guard of the operations log is lifted for one transaction only")
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            lift, restore = (f"SET LOCAL gateway.removes_records = '{value}'" for value in ("on", "off"))
+        else:
+            cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = 'audit_no_delete'")
+            lift, (restore,) = "DROP TRIGGER audit_no_delete", cursor.fetchone()
+        cursor.execute(lift)
+        yield
+        cursor.execute(restore)

@@ -1,64 +1,75 @@
-"""Looking for tampering in the operations log: every seal, every record, in the order of the chain.
+"""Looks for tampering in the operations log: checks every seal and every record, in the order of the chain.
 
-How the last verification ended is kept in a table beside the log.
+A table beside the log keeps the result of the last verification. A worker verifies when somebody asks for it, one at a
+time.
 """
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Final, TypeVar
 from uuid import UUID
 
+import structlog
 from django.conf import settings
+from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Exists, Max, Min, OuterRef
+from django.db.models import Max, Min, QuerySet
 from django.db.models.functions import Length
+from redis.exceptions import RedisError
 
-from audit.chain.checkpoint import find_mark, is_held, what_is_missing
-from audit.chain.head_export import Head
-from audit.chain.row_checks import AT_ONCE, Malformed, read_by_key, read_keys, read_rows
+from audit.chain.checkpoint import Head, describe_loss, find_checkpoint, is_in_log
+from audit.chain.presence import NamedRecords, Stock, find_unnamed, take_stock
+from audit.chain.row_checks import AT_ONCE, UNREADABLE, MalformedRow, read_by_key, read_rows
 from audit.chain.seals import (
     ENTRY_BYTES,
     FINAL,
     OPEN,
     REMOVED,
     Entry,
-    agrees,
     count_removed,
-    follows,
+    find_entries,
     is_authentic,
     is_authentic_verification,
+    is_successor,
+    matches_entry,
     name_of_key,
     unpack,
     verification_mac,
 )
-from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
+from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord, SealedAs, UnsealedRecord
+from core.database.time_limit import QueryTookTooLong, time_limit
+from core.errors import ServiceUnavailable
+from core.redis.broker import BrokerUnavailable, send_task
 from core.text.messages import message
 
+_Thing = TypeVar("_Thing")
+
 KEY_IS_MISSING = "log key "
-"""How a finding begins that is none about the log: a key is gone, and what it sealed cannot be checked."""
+"""The prefix of a finding that is not about the log: without a key, what it sealed cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `record_id` is None where a seal itself is, and text where the database has no UUID."""
+    """One sign of tampering. `record_id` is None if a seal is concerned, and text if the database has no UUID there."""
 
     record_id: UUID | str | None
-    what: str
+    complaint: str
 
     @property
     def sentence(self) -> str:
-        """What it means for the log, without a full stop."""
-        verdict = "cannot be verified" if self.what.startswith(KEY_IS_MISSING) else "was tampered with"
+        """The verdict on the log, without a full stop."""
+        verdict = "cannot be verified" if self.complaint.startswith(KEY_IS_MISSING) else "was tampered with"
         return f"The operations log {verdict}: {self}"
 
     def __str__(self) -> str:
-        return f"record {self.record_id} {self.what}" if self.record_id else self.what
+        return f"record {self.record_id} {self.complaint}" if self.record_id else self.complaint
 
 
 @dataclass(slots=True)
 class Progress:
-    """How much was looked at, and how much the gateway has removed itself."""
+    """How much has been checked, and how many records the gateway itself has `removed`."""
 
     seals: int = 0
     records: int = 0
@@ -68,7 +79,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A seal that says that the gateway removed complete records, those before `kept_from` that were sealed before."""
+    """A seal that states that the gateway removed the complete records before `kept_from` from earlier seals."""
 
     seal: int
     kept_from: UUID
@@ -76,7 +87,7 @@ class Removal:
 
 
 def keep_verification(progress: Progress, finding: Finding | None) -> None:
-    """Note that the log was verified now, and the first thing that was wrong; in place of the note before."""
+    """Store the result of a verification that ended now, in place of the previous one."""
     verification = LogVerification(
         seals=progress.seals, records=progress.records, finding=None if finding is None else str(finding)
     )
@@ -87,13 +98,13 @@ def keep_verification(progress: Progress, finding: Finding | None) -> None:
 
 
 def last_verification() -> LogVerification | None:
-    """How the last verification ended; None when there was none, or when the note of it is not the gateway's."""
+    """The result of the last verification; None if there is none that the gateway itself stored."""
     newest = LogVerification.objects.order_by("-id").first()
     return newest if newest is not None and is_authentic_verification(newest) else None
 
 
 def find_missing_keys() -> Iterator[Finding]:
-    """The keys that made seals and are not configured any more, numbered in the order in which they came into use."""
+    """A finding for each key that made seals and is no longer configured, numbered in the order of first use."""
     known = {name_of_key(key) for key in settings.LOG_KEYS}
     for number, (key, (first, last)) in enumerate(find_seals_by_key().items(), 1):
         if key not in known:
@@ -111,34 +122,34 @@ def find_missing_keys() -> Iterator[Finding]:
 
 
 def find_seals_by_key() -> dict[str, tuple[int, int]]:
-    """By the name of each key that made seals: the first and the last of them, in the order of the first."""
+    """The first and the last seal that each key made, by the key's identifier, in the order of first use."""
     used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
     by_first = sorted(used, key=lambda item: item["first"])
     return {item["key"]: (item["first"], item["last"]) for item in by_first}
 
 
 def find_removals(*, after: int = 0) -> list[Removal]:
-    """The removals after a seal, in their order. A seal that is not the gateway's excuses nothing."""
-    found = []
-    alone = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
-    for seal in read_rows(alone):
-        if isinstance(seal, Malformed):
+    """The removals after a seal, in order. Ignores seals that the gateway did not make: they justify no removal."""
+    removals = []
+    with_one_entry = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
+    for seal in read_rows(with_one_entry):
+        if isinstance(seal, MalformedRow):
             continue
         (entry,) = unpack(bytes(seal.entries))
         if entry.phase != REMOVED:
             continue
         previous = read_by_key(LogSeal, [seal.number - 1]).get(seal.number - 1)
-        if not isinstance(previous, Malformed) and follows(seal, previous):
-            found.append(Removal(seal.number, entry.record_id, count_removed(entry)))
-    return found
+        if not isinstance(previous, MalformedRow) and is_successor(seal, previous):
+            removals.append(Removal(seal.number, entry.record_id, count_removed(entry)))
+    return removals
 
 
 @dataclass(slots=True)
-class _Excuses:
-    """Which records are missing because the gateway removed them.
+class _ExplainedGaps:
+    """Attributes missing records to the removals that the gateway made.
 
-    `missing` counts them by removal; `waiting` are those sealed while open of which a later seal has to say that they
-    were completed: an open one is never removed.
+    `missing` counts them per removal. `waiting` are records sealed open whose completion a later seal must show, since
+    the gateway never removes an open record.
     """
 
     removals: list[Removal]
@@ -148,31 +159,32 @@ class _Excuses:
     def __post_init__(self) -> None:
         self.missing = [0] * len(self.removals)
 
-    def look_again(self) -> None:
-        """Records may be removed while the log is being verified; how many is then not counted."""
+    def load_new_removals(self) -> None:
+        """Load removals made since the verification began; the numbers that they state are not checked."""
         self.removals += find_removals(after=self.removals[-1].seal if self.removals else 0)
 
     def find(self, seal: int, record_id: UUID) -> int | None:
-        """The place of the removal that took the record if it was complete in this seal.
+        """The index of the removal that took the record, if it was complete in this seal; None if none did.
 
-        Seals and moments both grow from one removal to the next.
+        Both seals and times ascend from one removal to the next.
         """
-        place = max(
+        index = max(
             bisect_right(self.removals, seal, key=lambda removal: removal.seal),
             bisect_right(self.removals, record_id, key=lambda removal: removal.kept_from),
         )
-        return place if place < len(self.removals) else None
+        return index if index < len(self.removals) else None
 
-    def note(self, place: int, entry: Entry) -> None:
-        """A record is missing that this removal may have taken."""
+    def note(self, index: int, entry: Entry) -> None:
+        """Count a missing record for the removal that may have taken it."""
         if entry.phase == OPEN:
             self.waiting.add(entry.record_id)
         else:
             self.waiting.discard(entry.record_id)
-            if place < len(self.missing):
-                self.missing[place] += 1
+            if index < len(self.missing):
+                self.missing[index] += 1
 
     def contradictions(self) -> Iterator[Finding]:
+        """Findings for open records that are gone, and for removals whose stated number differs."""
         for record_id in sorted(self.waiting):
             yield Finding(record_id, "was deleted")
         for removal, missing in zip(self.removals, self.missing, strict=False):
@@ -182,144 +194,226 @@ class _Excuses:
                 )
 
 
-def why_doubted(record: OperationRecord) -> str | None:
-    """In a sentence, why one record is not to be believed; None when it is as the gateway wrote it.
+_SECONDS_FOR_KEYS: Final = 1.0
 
-    Whether others are missing beside it, only looking at the whole log tells.
+
+def reason_for_doubt(record: OperationRecord) -> str | None:
+    """Why one record cannot be trusted, in a sentence; None if it is as the gateway wrote it.
+
+    Only verifying the whole log tells whether other records are missing.
     """
-    missing = next(find_missing_keys(), None)
-    if missing is not None:
-        return message("It cannot be verified: {why}.", why=missing.what)
-    if record.sealed_as == SealedAs.REFUSED or not is_authentic(record):
-        return message("It was changed after it was written, or was never written by the gateway.")
-    if record.seal is None:
+    doubt = _contradiction(record)
+    if doubt is None:
         return None
-    seal = read_by_key(LogSeal, [record.seal]).get(record.seal)
-    if seal is None or isinstance(seal, Malformed):
-        return (
-            message("Seal {number}, which it was in, is missing.", number=record.seal)
-            if seal is None
-            else message("Seal {number}, which it was in, is malformed.", number=record.seal)
-        )
-    entries = [entry for entry in unpack(bytes(seal.entries)) if entry.record_id == record.id]
-    if not entries or not agrees(entries[-1], record):
+    try:  # only a doubtful record is worth it: all seals are read for their keys
+        with time_limit(_SECONDS_FOR_KEYS):
+            missing = next(find_missing_keys(), None)
+    except QueryTookTooLong:
+        missing = None  # the last verification of the log, shown beside, says which key is missing
+    return doubt if missing is None else message("It cannot be verified: {why}.", why=missing.complaint)
+
+
+def _contradiction(record: OperationRecord) -> str | None:
+    """How a record contradicts the code or the seal that the keys at hand made of it."""
+    listed = UnsealedRecord.objects.filter(record_id=record.id).first()  # before the seals: it goes from here to there
+    if (listed and listed.sealed_as == SealedAs.REFUSED) or not is_authentic(record):
+        return message("It was changed after it was written, or was never written by the gateway.")
+    try:
+        entries = list(find_entries(record.id))
+        if record.outcome in OPEN_OUTCOMES:  # it may have been completed and sealed since it was read
+            record = OperationRecord.objects.filter(id=record.id).first() or record
+    except UNREADABLE:
+        return message("A seal that may hold it is malformed.")
+    differing = next((number for number, entry in entries if not matches_entry(record, entry)), None)
+    if differing is not None:
         return message(
-            "It is not as seal {number} holds it: it was changed after it had been sealed.", number=seal.number
+            "It is not as seal {number} holds it: it was changed after it had been sealed.", number=differing
         )
-    return None
+    is_sealed = any(entry.phase == FINAL or record.outcome in OPEN_OUTCOMES for _, entry in entries)
+    return None if listed or is_sealed else message("No seal holds it as it is.")
 
 
 def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Generator[Finding]:
-    """What is wrong with the log, first things first. `head` is one that was exported earlier.
+    """Yield the signs of tampering in the order of the chain.
 
-    That seals were cut off the end together with their records shows by it, and by the gateway's own mark.
+    An exported `head` and the gateway's own checkpoint reveal that seals were cut off together with their records.
     """
     progress = progress or Progress()
-    if missing := list(find_missing_keys()):
+    if missing := list(find_missing_keys()):  # without a key everything that it sealed would look forged
         yield from missing
         return
-    mark = find_mark()  # before the seals are read: it moves on behind them
-    previous: LogSeal | Malformed | None = None
-    expected = 1
-    head_was_seen = head is None
-    excuses = _Excuses(find_removals())
-    for seal in read_rows(LogSeal.objects.all(), at_once=20):
-        seal = _unless_cut_short(seal)  # noqa: PLW2901 - from here on it is that
-        if isinstance(seal, Malformed):
-            yield Finding(None, f"seal {seal.key} is malformed: {seal.what}")
-            previous, expected = seal, int(seal.key) + 1 if seal.key.isdecimal() else expected
-            continue
-        if seal.number != expected:
-            yield Finding(None, message("seal {number} is missing", number=expected))
-        elif not isinstance(previous, Malformed) and not follows(seal, previous):
-            yield Finding(None, message("seal {number} was changed", number=seal.number))
-        if head and seal.number == head["seal"]:
-            head_was_seen = seal.mac == head["mac"]
-        entries = list(unpack(bytes(seal.entries)))
-        yield from _check_entries(seal, entries, excuses)
-        progress.seals += 1
-        progress.records += sum(entry.phase == FINAL for entry in entries)
-        previous, expected = seal, seal.number + 1
-    yield from excuses.contradictions()
-    progress.removed = sum(excuses.missing)
+    checkpoint = find_checkpoint()  # first: one that advances meanwhile would name a seal newer than those read below
+    walk = _Walk(_ExplainedGaps(find_removals()), progress, head)
+    yield from walk.check(LogSeal.objects.all())
+    stock = take_stock()
+    yield from walk.check(LogSeal.objects.filter(number__range=(walk.expected, stock.newest_seal)))
+    gaps = walk.gaps
+    yield from gaps.contradictions()
+    progress.removed = sum(gaps.missing)
     progress.records -= progress.removed
-    if head and not head_was_seen:
+    if head and not walk.head_was_seen:
         yield Finding(
             None, f"the log was cut or made anew: seal {head['seal']} of the head is not its seal {head['seal']}"
         )
-    if mark and not is_held(mark):
-        yield Finding(None, what_is_missing(mark))
-    yield from _check_others(progress)
+    if checkpoint and not is_in_log(checkpoint):
+        yield Finding(None, describe_loss(checkpoint))
+    yield from _check_unsealed(walk.named, stock, progress)
+    yield from _check_open(walk.named, stock)
 
 
-def _unless_cut_short(seal: LogSeal | Malformed) -> LogSeal | Malformed:
+@dataclass(slots=True)
+class _Walk:
+    """Checks seal after seal, each with the records that it names."""
+
+    gaps: _ExplainedGaps
+    progress: Progress
+    head: Head | None
+    named: NamedRecords = field(default_factory=NamedRecords)
+    previous: LogSeal | MalformedRow | None = None
+    expected: int = 1
+    head_was_seen: bool = False
+
+    def check(self, seals: QuerySet[LogSeal]) -> Iterator[Finding]:
+        """Go on with these seals."""
+        for row in read_rows(seals, at_once=20):
+            seal = _unless_cut_short(row)
+            if isinstance(seal, MalformedRow):
+                yield Finding(None, f"seal {seal.key} is malformed: {seal.complaint}")
+                self.expected = int(seal.key) + 1 if seal.key.isdecimal() else self.expected
+                self.previous = seal
+                continue
+            if seal.number != self.expected:
+                yield Finding(None, message("seal {number} is missing", number=self.expected))
+            elif not isinstance(self.previous, MalformedRow) and not is_successor(seal, self.previous):
+                yield Finding(None, message("seal {number} was changed", number=seal.number))
+            if self.head and seal.number == self.head["seal"]:
+                self.head_was_seen = seal.mac == self.head["mac"]
+            entries = list(unpack(bytes(seal.entries)))
+            yield from self._check_entries(seal, [entry for entry in entries if entry.phase != REMOVED])
+            self.progress.seals += 1
+            self.progress.records += sum(entry.phase == FINAL for entry in entries)
+            self.previous, self.expected = seal, seal.number + 1
+
+    def _check_entries(self, seal: LogSeal, entries: list[Entry]) -> Iterator[Finding]:
+        """Check the records that a seal names."""
+        for some in _chunks(entries):
+            removals = len(self.gaps.removals)
+            records = read_by_key(OperationRecord, [entry.record_id for entry in some])
+            for entry in some:
+                record = records.get(entry.record_id)
+                if record is not None:
+                    self.named.note(seal.number, entry)
+                if isinstance(record, MalformedRow):
+                    yield Finding(entry.record_id, f"is malformed: {record.complaint}")
+                elif (complaint := self._check_entry(seal, entry, record, removals)) is not None:
+                    yield Finding(entry.record_id, complaint)
+
+    def _check_entry(self, seal: LogSeal, entry: Entry, record: OperationRecord | None, removals: int) -> str | None:
+        """The complaint about a record that a seal names, or None. `removals` were known when it was read."""
+        removal = self.gaps.find(seal.number, entry.record_id)
+        if record is None:
+            if removal is None:
+                self.gaps.load_new_removals()
+                removal = self.gaps.find(seal.number, entry.record_id)
+            if removal is None:
+                return "was deleted"
+            self.gaps.note(removal, entry)
+            return None
+        if removal is not None and removal < removals and entry.phase == FINAL:
+            return "was put back after it had been removed"
+        return None if is_authentic(record) and matches_entry(record, entry) else "was changed"
+
+
+def _unless_cut_short(seal: LogSeal | MalformedRow) -> LogSeal | MalformedRow:
     if isinstance(seal, LogSeal) and len(seal.entries) % ENTRY_BYTES:
-        return Malformed(str(seal.number), "entries end in the midst of one")
+        return MalformedRow(str(seal.number), "entries end in the midst of one")
     return seal
 
 
-def _check_entries(seal: LogSeal, entries: list[Entry], excuses: _Excuses) -> Iterator[Finding]:
-    """The records of one seal: those it names, and those that claim to be in it."""
-    for some in _chunks([entry for entry in entries if entry.phase != REMOVED]):
-        records = read_by_key(OperationRecord, [entry.record_id for entry in some])
-        for entry in some:
-            record = records.get(entry.record_id)
-            if isinstance(record, Malformed):
-                yield Finding(entry.record_id, f"is malformed: {record.what}")
-            elif (finding := _check_entry(seal, entry, record, excuses)) is not None:
-                yield Finding(entry.record_id, finding)
-    named = {entry.record_id for entry in entries}
-    for found in read_keys(OperationRecord.objects.filter(seal=seal.number)):
-        if isinstance(found, Malformed):
-            yield _malformed(found)
-        elif found not in named:
-            yield Finding(found, "was inserted")
+def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress) -> Iterator[Finding]:
+    """Check the records that are listed to be sealed, those of the last seconds, and find those that are nowhere."""
+    for some in _chunks(map(UUID, sorted(stock.listed))):
+        records = read_by_key(OperationRecord, some)
+        for record_id in some:
+            record = records.get(record_id)
+            if record is None:
+                yield Finding(record_id, "was deleted")
+            elif isinstance(record, MalformedRow):
+                yield _malformed(record)
+            elif not is_authentic(record):
+                yield Finding(record_id, "was inserted or changed")
+            elif record_id not in named.open:
+                progress.unsealed += 1
+    for key in find_unnamed(named, stock):
+        yield _malformed(key) if isinstance(key, MalformedRow) else Finding(key, "is in no seal")
 
 
-def _check_entry(seal: LogSeal, entry: Entry, record: OperationRecord | None, excuses: _Excuses) -> str | None:
-    """What is wrong with a record that a seal names."""
-    removal = excuses.find(seal.number, entry.record_id)
-    if record is None:
-        if removal is None:
-            excuses.look_again()
-            removal = excuses.find(seal.number, entry.record_id)
-        if removal is None:
-            return "was deleted"
-        excuses.note(removal, entry)
-        return None
-    if removal is not None and entry.phase == FINAL:
-        return "was put back after it had been removed"
-    if not is_authentic(record) or not agrees(entry, record):
-        return "was changed"
-    if entry.phase == FINAL and (record.sealed_as, record.seal) != (SealedAs.FINAL, seal.number):
-        return f"was taken from seal {seal.number}"
-    return None
+def _check_open(named: NamedRecords, stock: Stock) -> Iterator[Finding]:
+    """Check that records sealed open are open still, or listed to be sealed again."""
+    for some in _chunks(sorted(named.open)):
+        for record_id, record in read_by_key(OperationRecord, some).items():
+            if isinstance(record, MalformedRow) or record.outcome in OPEN_OUTCOMES or record_id.hex in stock.listed:
+                continue
+            is_listed = UnsealedRecord.objects.filter(record_id=record_id).exists()  # completed meanwhile
+            if not is_listed and not _is_sealed_complete(record_id):
+                yield Finding(record_id, "is in no seal as it is")
 
 
-def _check_others(progress: Progress) -> Iterator[Finding]:
-    """The records that no seal names: those of the last seconds, and what somebody else put there."""
-    for record in read_rows(OperationRecord.objects.filter(seal__isnull=True)):
-        if isinstance(record, Malformed):
-            yield _malformed(record)
-        elif not is_authentic(record):
-            yield Finding(record.id, "was inserted or changed")
-        elif record.seal is not None:
-            continue  # sealed since its key was read
-        elif record.sealed_as is not None:
-            yield Finding(record.id, "was taken from its seal")
-        else:
-            progress.unsealed += 1
-    # Of seals that are missing or never were. More may have been made since, but these are there.
-    is_missing = ~Exists(LogSeal.objects.filter(number=OuterRef("seal")))
-    for key in read_keys(OperationRecord.objects.filter(is_missing, seal__isnull=False)):
-        yield _malformed(key) if isinstance(key, Malformed) else Finding(key, "is in a seal that is missing")
+def _is_sealed_complete(record_id: UUID) -> bool:
+    return any(entry.phase == FINAL for _, entry in find_entries(record_id))
 
 
-def _malformed(record: Malformed) -> Finding:
-    return Finding(record.key, f"is malformed: {record.what}")
-
-
-def _chunks(entries: list[Entry]) -> Iterator[list[Entry]]:
-    remaining = iter(entries)
+def _chunks(things: Iterable[_Thing]) -> Iterator[list[_Thing]]:
+    remaining = iter(things)
     while some := list(islice(remaining, AT_ONCE)):
         yield some
+
+
+def _malformed(record: MalformedRow) -> Finding:
+    return Finding(record.key, f"is malformed: {record.complaint}")
+
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+_TASK: Final = "gateway.tasks.verify_log"
+_UNDER_WAY: Final = "operations-log.verifying"
+_AT_MOST: Final = 3600
+"""Seconds after which a new verification may start although the last worker, perhaps killed, has not finished."""
+
+
+def request_verification() -> bool:
+    """Ask a worker to verify the log; False if one is doing so already. Raises ServiceUnavailable without a broker."""
+    try:
+        if not cache.add(_UNDER_WAY, True, _AT_MOST):
+            return False
+        try:
+            send_task(_TASK, ignore_result=True)
+        except BrokerUnavailable:
+            cache.delete(_UNDER_WAY)
+            raise
+    except (BrokerUnavailable, RedisError) as error:
+        raise ServiceUnavailable(message("No worker can be asked: the broker is away.")) from error
+    return True
+
+
+def is_verifying() -> bool:
+    """Whether a worker was asked to verify the log and has not finished."""
+    try:
+        return bool(cache.get(_UNDER_WAY))
+    except RedisError:
+        return False
+
+
+def verify() -> None:
+    """Verify the log up to the first sign of tampering, and store the result."""
+    progress = Progress()
+    try:
+        finding = next(find_tampering(None, progress), None)
+        keep_verification(progress, finding)
+        if finding is not None:
+            _logger.error(finding.sentence)
+    finally:
+        try:
+            cache.delete(_UNDER_WAY)
+        except RedisError:
+            _logger.warning("whether the log is being verified stays noted for an hour: Redis is away")

@@ -1,1 +1,1 @@
-"""Changes of the gateway's own tables, none without its record."""
+"""Changes of the gateway's own tables: how they are described, and recorded in the log."""

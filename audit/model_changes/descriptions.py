@@ -1,11 +1,11 @@
-"""The gateway's own tables (keys, roles, people, connections …) as the operations log tells of their rows.
+"""How the operations log describes rows of the gateway's own tables (keys, roles, people, connections …).
 
-Each app declares its own in `<app>/log_descriptions.py`: what is shown of one, under the names of the API, and which
-changes of it let somebody do more than before. What records them is `audit.model_changes`.
+Each app declares its tables in `<app>/log_descriptions.py`: what the log shows of a row, under the names of the API,
+and which changes let somebody do more than before. `audit.model_changes.recording` records the changes.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -25,18 +25,18 @@ _LARGEST_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value that is compared and never shown; an empty one is none."""
+    """A value that is compared and never shown; "" means that there is none."""
 
     value: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """A row as it is at a moment.
+    """A row at one point in time.
 
-    `shown` holds its values by the names that the API uses: text, flags, moments, lists of these, or a Secret; an empty
-    value is none. `access` is what it lets people or keys do: numbers, text and tuples in a fixed order by what they
-    are, or None where it lets nobody do anything.
+    `shown` holds its values under the API's names: text, booleans, datetimes, lists of these, or a Secret; an empty
+    value counts as none. `access` is what the row lets people or keys do, as JSON values and tuples in a fixed order;
+    None if it gives no access.
     """
 
     name: str
@@ -44,12 +44,11 @@ class Facts:
     access: Mapping[str, Any] | None = None
 
 
-def columns_of(row: Model, *names: str) -> dict[str, Any]:
-    """What is shown of a row's columns: of those named, or of all that can be edited. Encrypted ones are secrets."""
-    columns = [column for column in row._meta.concrete_fields if column.name in names] or [
-        column for column in row._meta.concrete_fields if column.editable and not column.is_relation
-    ]
-    return {to_camel(column.name): _value(row, column) for column in columns}
+def columns_of(row: Model) -> dict[str, Any]:
+    """Values of a row's columns for `Facts.shown`, as its table declares them. Encrypted columns are secrets."""
+    table = audited_model_of(type(row))
+    assert table is not None
+    return {to_camel(column.name): _value(row, column) for column in table.shown_columns}
 
 
 def _value(row: Model, column: "Field[Any, Any]") -> Any:
@@ -59,7 +58,7 @@ def _value(row: Model, column: "Field[Any, Any]") -> Any:
 
 Describe = Callable[[Any], Facts]
 WidenedAccess = Callable[[Any, Any], list[str]]
-"""The access before (None for a new row) and after (None for a deleted one) → in words, what became more."""
+"""Called with the access before (None for a new row) and after (None for a deleted one); says what became more."""
 
 
 def _widens_nothing(_before: Any, _after: Any) -> list[str]:
@@ -68,32 +67,47 @@ def _widens_nothing(_before: Any, _after: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedModel:
-    """A table of the gateway's own: the resource of its operations, its model, and how a row is described.
+    """One of the gateway's own tables: the resource of its operations, its model, and how to describe a row.
 
-    `one` is what people call a row, with its article.
-    `identifier` is the field that names a row: a UUID, or a number, which is then the last digits of a UUID.
+    `one` is what people call a row, with its article. `identifier` is the field that identifies a row: a UUID, or an
+    integer, which the log stores as a UUID of that value. The log shows the `columns` of a row, or all editable ones if
+    none are named, and the further `members` that `describe` returns.
     """
 
     resource: str
     model: type[Model]
     one: Message
+    columns: tuple[str, ...]
+    members: tuple[str, ...]
     describe: Describe
     widened_access: WidenedAccess
     identifier: str
     rows: Callable[[], QuerySet[Any]]
 
     @property
+    def shown_columns(self) -> list["Field[Any, Any]"]:
+        fields = self.model._meta.concrete_fields
+        if self.columns:
+            return [field for field in fields if field.name in self.columns]
+        return [field for field in fields if field.editable and not field.is_relation]
+
+    @property
+    def shown_members(self) -> list[str]:
+        """The possible names in `Facts.shown`, which need words in both languages."""
+        return [*(to_camel(column.name) for column in self.shown_columns), *self.members]
+
+    @property
     def gives_access(self) -> bool:
-        """Whether a change of one can let somebody do more."""
+        """Whether a change of a row can let somebody do more."""
         return self.widened_access is not _widens_nothing
 
     def id_of(self, row: Model) -> UUID:
-        """The identifier by which the log knows a row."""
+        """The UUID by which the log knows a row."""
         value = getattr(row, self.identifier)
         return value if isinstance(value, UUID) else UUID(int=int(value))
 
     def find(self, id: UUID) -> Facts | None:
-        """What the database says of one now; None when there is none."""
+        """Describe a row as it is in the database now; None if there is none."""
         value: UUID | int = id
         if self.model._meta.get_field(self.identifier).get_internal_type() != "UUIDField":
             value = id.int
@@ -115,9 +129,11 @@ def audited_model(
     one: Message,
     widened_access: WidenedAccess = _widens_nothing,
     identifier: str = "id",
+    columns: tuple[str, ...] = (),
+    members: tuple[str, ...] = (),
     hidden: Iterable[str] = (),
 ) -> Callable[[F], F]:
-    """Declare how a row of a table is told. `hidden` columns are not read: they are large, or nobody's business."""
+    """Declare a function that describes rows of a table. `hidden` columns, large or private, are not read."""
 
     def declare(describe: F) -> F:
         if resource in _tables or any(table.model is model for table in _tables.values()):
@@ -126,6 +142,8 @@ def audited_model(
             resource=resource,
             model=model,
             one=one,
+            columns=columns,
+            members=members,
             describe=describe,
             widened_access=widened_access,
             identifier=identifier,
@@ -137,22 +155,27 @@ def audited_model(
 
 
 def find_audited_model(resource: str) -> AuditedModel:
-    """The table of that resource; KeyError when there is none."""
+    """The table of that resource. Raises KeyError."""
     return _tables[resource]
 
 
 def audited_model_of(model: type[Model]) -> AuditedModel | None:
-    """What was declared of a model, if anything was."""
+    """The declaration of a model's table, if any."""
     return next((table for table in _tables.values() if table.model is model), None)
 
 
-def names_of_changes() -> list[str]:
-    """The names under which changes of own tables are recorded, beside those of operations."""
+def audited_models() -> Iterator[AuditedModel]:
+    """All declared tables."""
+    yield from _tables.values()
+
+
+def change_operations() -> list[str]:
+    """The operation names of changes of our own tables that no operation makes, such as those in Django admin."""
     return [f"{resource}.{action}" for resource in _tables for action in ("create", "update", "delete")]
 
 
 def label_of_change(resource: str, action: str) -> Message | None:
-    """What people call a change of an own table that no operation makes, such as `Create {a webhook endpoint}`."""
+    """The label of a change that no operation makes, such as `Create {a webhook endpoint}`; None if unknown."""
     if resource not in _tables:
         return None
     one = _tables[resource].one
@@ -165,8 +188,8 @@ def label_of_change(resource: str, action: str) -> Message | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """One row that became different. `before` is None for a new one, `after` for a deleted one."""
+class RowChange:
+    """The change of one row. `before` is None for a new one, `after` for a deleted one."""
 
     table: AuditedModel
     id: UUID
@@ -180,18 +203,18 @@ class Changed:
 
     @property
     def action(self) -> str:
-        """What was done to it, where nothing says more."""
+        """The action to record unless an operation names it."""
         return "create" if self.before is None else "delete" if self.after is None else "update"
 
     @property
     def widened_access(self) -> list[str]:
-        """In words, what somebody may do now and could not do before."""
+        """What somebody may do now and could not do before, in words."""
         before = self.before.access if self.before else None
         return [] if self.after is None else self.table.widened_access(before, self.after.access)
 
     @property
     def changes(self) -> list[ChangeJson]:
-        """What is different, secrets as `<secret>`."""
+        """The values that changed, with secrets as `<secret>`."""
         before, after = _values(self.before), _values(self.after)
         names = list(dict.fromkeys([*before, *after]))
         return [
@@ -201,7 +224,7 @@ class Changed:
         ]
 
     def fingerprint(self) -> list[Any]:
-        """What the change begins from and comes to, for comparing two attempts at it. New identifiers are left out."""
+        """The state before and the access before and after, to compare two attempts. Leaves new identifiers out."""
         names = [change["attribute"] for change in self.changes]
         before = _values(self.before)
         return [
@@ -212,9 +235,9 @@ class Changed:
         ]
 
 
-def fingerprint_of(made: Iterable[Changed]) -> str:
-    """The same for the same changes from the same state, different when anything of it is."""
-    canonical = json.dumps([item.fingerprint() for item in made], sort_keys=True, default=str)
+def fingerprint_of(changes: Iterable[RowChange]) -> str:
+    """A SHA-256 in hex that is equal only for the same changes from the same state."""
+    canonical = json.dumps([change.fingerprint() for change in changes], sort_keys=True, default=str)
     return sha256(canonical.encode()).hexdigest()
 
 
@@ -223,7 +246,7 @@ def _values(facts: Facts | None) -> Mapping[str, Any]:
 
 
 def _raw(value: Any) -> list[str]:
-    """The texts that a value of a row is compared by."""
+    """A value as the texts by which it is compared."""
     match value:
         case Secret():
             return _raw(value.value)

@@ -1,6 +1,6 @@
-"""Django admin whose every change is a record of the operations log, as on `/rest`.
+"""Django admin that records every change in the operations log, as `/rest` does.
 
-`gateway.back_office` finds out who it is and refuses whatever is written without a record.
+`gateway.back_office` identifies the caller and refuses every write without a record.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,15 +20,15 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 class RecordedAdmin(admin.ModelAdmin):
-    """A ModelAdmin that changes its own table alone, and only with records. The table is declared in
-    `log_descriptions`. What operations change has an `OperationAdmin` instead.
+    """A ModelAdmin that changes only its own table, which `log_descriptions` declares, and records each change.
 
-    An action is recorded under its name: `renew_secret` of webhook endpoints as `webhook-endpoints.renew-secret`.
+    Tables that operations change have an `OperationAdmin` instead. An action is recorded under its name: `renew_secret`
+    of webhook endpoints as `webhook-endpoints.renew-secret`.
     """
 
     @property
     def table(self) -> AuditedModel:
-        """What the table holds."""
+        """The declaration of the table."""
         table = audited_model_of(self.model)
         if table is None:
             raise LookupError(f"{self.model.__name__} is not in log_descriptions: its changes cannot be recorded")
@@ -38,17 +38,17 @@ class RecordedAdmin(admin.ModelAdmin):
     def recorded(
         self, request: HttpRequest, rows: Iterable[Model], *, action: str | None = None, may_delete: bool = False
     ) -> Iterator[Administration]:
-        """Change rows in one transaction that ends with their records."""
+        """Change rows inside the block, in one transaction that ends with their records."""
         operation = f"{self.table.resource}.{action}" if action else None
-        call: Call = request.administering  # type: ignore[attr-defined] # `gateway.back_office` found out who it is
+        call: Call = request.administering  # type: ignore[attr-defined] # set by `gateway.back_office`
         with recorded(call, operation=operation) as administration:
-            for row in sorted(rows, key=lambda row: str(row.pk)):  # in one order, or two could wait for each other
+            for row in sorted(rows, key=lambda row: str(row.pk)):  # always in one order, or two could deadlock
                 administration.watch_row(row, with_dependents=may_delete)
             request.administration = administration  # type: ignore[attr-defined]
             yield administration
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Django comes here with every row that a form has made."""
+        """Django calls this for every row that a form has created."""
         request.administration.note_new_row(obj)  # type: ignore[attr-defined]
         return super().log_addition(request, obj, message)
 
@@ -88,9 +88,9 @@ class RecordedAdmin(admin.ModelAdmin):
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """A ModelAdmin that shows its table and changes nothing of it, but what a RecordedAdmin says besides.
+    """A ModelAdmin that shows its table and changes nothing.
 
-    `console_view` names the page of the console that has more to say of a row.
+    `console_view` names the console's page about a row, which shows more.
     """
 
     console_view = ""

@@ -1,13 +1,15 @@
-"""Changes of the gateway's own tables, each with its record, in one commit: no record, no change.
+"""Records changes of the gateway's own tables, each in one commit with its record: no record, no change.
 
-The pipeline comes here for the operations, Django admin by `audit.model_changes.recorded_admin`, commands by
-`commands`. What is told of the rows of each table is declared in `audit.model_changes.descriptions`.
+The pipeline uses it for operations, and Django admin through `audit.model_changes.recorded_admin`. Changes that nobody
+signed in for have calls of their own: by a command, by the gateway itself, by the set-up page.
+`audit.model_changes.descriptions` says how each table's rows are described.
 """
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -17,25 +19,25 @@ from django.db.models import Model, ProtectedError, RestrictedError
 from django.db.models.deletion import Collector
 
 from audit import log
-from audit.chain.append_only import TABLE
-from audit.model_changes.descriptions import AuditedModel, Changed, Facts, audited_model_of
-from core.call import Call, Surface
+from audit.chain.seals import TABLE
+from audit.model_changes.descriptions import AuditedModel, Facts, RowChange, audited_model_of
+from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
+from core.database.own_rows import lock_record
 from core.errors import GatewayError
 from core.text.messages import message
-from core.versions import lock_record
 
 _is_open: ContextVar[bool] = ContextVar("administration", default=False)
 
 
 class AccessNeedsTwo(GatewayError):
-    """A change lets somebody do more, and a second person has to agree (`Approvals:AccessNeedsTwo`).
+    """A change lets somebody do more, so that a second person has to agree (`Approvals:AccessNeedsTwo`).
 
-    `made` is what the change would come to; nothing of it was kept.
+    `made` are the changes that were rolled back.
     """
 
     status, code, title = 409, "Approvals.AccessNeedsTwo", "Somebody else has to agree to more access"
 
-    def __init__(self, made: list[Changed]) -> None:
+    def __init__(self, made: list[RowChange]) -> None:
         reasons = [reason for item in made for reason in item.widened_access]
         super().__init__(
             message(
@@ -49,17 +51,17 @@ class AccessNeedsTwo(GatewayError):
 
 
 class Administration:
-    """What one transaction does to the gateway's own tables. Whatever is to be changed is watched before it is."""
+    """The changes that one transaction makes to the gateway's own tables. A row must be watched before it changes."""
 
     def __init__(self) -> None:
         self._watched: dict[tuple[str, UUID], tuple[AuditedModel, Facts | None]] = {}
-        self.made: list[Changed] = []
-        """What became different, once it is recorded."""
+        self.made: list[RowChange] = []
+        """The changes, once the transaction has compared the rows."""
 
     def watch(self, table: AuditedModel, id: UUID, *, with_dependents: bool = False) -> None:
-        """Note how a row is now; others who change it wait.
+        """Remember a row as it is now, and lock it: other transactions that watch it wait.
 
-        `with_dependents` notes what the database would delete along with it, too.
+        `with_dependents` also watches the rows that the database would delete along with it.
         """
         lock_record(table.resource, id)
         self._watched.setdefault((table.resource, id), (table, table.find(id)))
@@ -70,37 +72,42 @@ class Administration:
                     self.watch(kind, kind.id_of(dependent))
 
     def watch_row(self, row: Model, *, with_dependents: bool = False) -> None:
-        """The same by its row."""
+        """Watch a row that is at hand; see `watch`."""
         table = _audited_model_of(row)
         self.watch(table, table.id_of(row), with_dependents=with_dependents)
 
     def note_new(self, table: AuditedModel, id: UUID) -> None:
-        """Note that a row was just made."""
+        """Remember that a row was just created."""
         self._watched.setdefault((table.resource, id), (table, None))
 
     def note_new_row(self, row: Model) -> None:
-        """The same by its row."""
+        """Remember that this row was just created."""
         table = _audited_model_of(row)
         self.note_new(table, table.id_of(row))
 
-    def compare(self) -> list[Changed]:
-        """What is different by now."""
+    def compare(self) -> list[RowChange]:
+        """The watched rows that are different now."""
         compared = (
-            Changed(table=table, id=id, before=before, after=table.find(id))
+            RowChange(table=table, id=id, before=before, after=table.find(id))
             for (_, id), (table, before) in self._watched.items()
         )
         return [item for item in compared if item.changes]
 
 
 @contextmanager
-def recorded(call: Call, *, operation: str | None = None, approved_by: str | None = None) -> Iterator[Administration]:
-    """Change own tables in one transaction that ends with a record of each row that became different.
+def recorded(
+    call: Call, *watched: Model, operation: str | None = None, approved_by: str | None = None
+) -> Iterator[Administration]:
+    """Change rows of our own tables inside the block, in one transaction that ends with a record of each changed row.
 
-    `operation` is what is done to the things of its resource; of others the log says created, updated or deleted.
-    Raises NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
+    `watched` are rows that the block changes; it may watch more. Changes of the operation's own resource are recorded
+    under `operation`, others as create, update or delete. Raises NotRecorded, or AccessNeedsTwo if more access waits
+    for a second person; either rolls back everything.
     """
     administration = Administration()
     with transaction.atomic():
+        for row in watched:
+            administration.watch_row(row)
         with keeps_own_records():
             yield administration
         made = administration.made = administration.compare()
@@ -118,19 +125,19 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
 
 
 def _waits(call: Call) -> bool:
-    """Whether more access waits: not while an approved change is applied, nor for who sits at the machine itself."""
+    """Whether more access waits: not while a worker applies an approved change, nor for a command on the server."""
     needs_two: bool = settings.CONFIGURATION.Approvals.AccessNeedsTwo
     return needs_two and call.surface is not Surface.WORKER
 
 
-def _name_of(item: Changed, operation: str | None) -> str:
+def _name_of(item: RowChange, operation: str | None) -> str:
     if operation is not None and operation.partition(".")[0] == item.table.resource:
         return operation
     return f"{item.table.resource}.{item.action}"
 
 
 def _audited_model_of(row: Model) -> AuditedModel:
-    model = row._meta.model  # `request.user` is only a stand-in for its row
+    model = row._meta.model  # not type(row): `request.user` is a lazy proxy
     table = audited_model_of(model)
     if table is None:
         raise LookupError(f"{model.__name__} is not in log_descriptions: its changes cannot be recorded")
@@ -142,19 +149,19 @@ def _is_uuid(table: AuditedModel) -> bool:
 
 
 def _dependents(row: Model) -> Iterator[Model]:
-    """What the database deletes along with a row."""
+    """The rows that the database deletes along with this one."""
     collector = Collector(using=row._state.db or "default", origin=row)
     try:
         collector.collect([row])
-    except (ProtectedError, RestrictedError):  # then it is not deleted
+    except (ProtectedError, RestrictedError):  # the deletion will fail, too
         return
-    for found in (*collector.data.values(), *collector.fast_deletes):
-        yield from (item for item in found if item != row)
+    for rows in (*collector.data.values(), *collector.fast_deletes):
+        yield from (each for each in rows if each != row)
 
 
 @contextmanager
 def keeps_own_records() -> Iterator[None]:
-    """For what writes the records of its changes itself, whatever request it comes to light in."""
+    """Allow writes inside the block, which records its changes itself, even under `only_recorded_writes`."""
     token = _is_open.set(True)
     try:
         yield
@@ -162,12 +169,13 @@ def keeps_own_records() -> Iterator[None]:
         _is_open.reset(token)
 
 
+# Django's own statements; it writes no data-modifying CTEs, which this would miss.
 _WRITE = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
 _NOT_ADMINISTERED = frozenset(
     {
         *(TABLE, "django_session", "django_admin_log"),
         "gateway_shownonce",
-        # what trying a code or a password writes
+        # written by attempts with codes and passwords
         *("keys_failedsignin", "keys_secondfactor", "keys_recoverycode"),
         *("directory_passwordattempt", "directory_bindpassword"),
     }
@@ -176,7 +184,10 @@ _NOT_ADMINISTERED = frozenset(
 
 @contextmanager
 def only_recorded_writes() -> Iterator[None]:
-    """Refuse, in the rest of a request, every write to the database that no record goes with."""
+    """Refuse every write to the database inside the block that has no record: RuntimeError.
+
+    A safety net under Django admin, where a forgotten override would otherwise change a table silently.
+    """
 
     def guard(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         written = _WRITE.match(sql)
@@ -186,3 +197,37 @@ def only_recorded_writes() -> Iterator[None]:
 
     with connection.execute_wrapper(guard):
         yield
+
+
+_COMMAND_LINE = "(command line)"
+
+
+def call_of_command(name: str) -> Call:
+    """The call of a management command. Its changes never wait: whoever runs it controls the database anyway."""
+    return _call(_COMMAND_LINE, f"manage.py {name}")
+
+
+def is_command(call: Call) -> bool:
+    """Whether the caller is a management command, which may do what superusers may."""
+    return call.surface is Surface.WORKER and call.person.id == 0 and call.person.username == _COMMAND_LINE
+
+
+def call_of_gateway(reason: str) -> Call:
+    """The call for what the gateway does by itself; `reason` says why."""
+    return _call("(gateway)", "gateway", reason)
+
+
+def call_of_set_up(*, client_address: str, request_id: str) -> Call:
+    """The call of somebody who creates the first administrator on the set-up page with the code from the server log."""
+    return replace(_call("(set-up)", "set-up"), client_address=client_address or None, request_id=request_id)
+
+
+def _call(owner: str, credential: str, reason: str | None = None) -> Call:
+    """A call without a person. No local account and nobody from a directory can have such a user name."""
+    return Call(
+        surface=Surface.WORKER,
+        person=PersonRef(id=0, username=owner, display_name=owner.strip("()").capitalize()),
+        credential=CredentialRef(kind=CredentialKind.SESSION, id=credential),
+        permissions=frozenset(),
+        reason=reason,
+    )

@@ -1,1 +1,1 @@
-"""Events of the log told to others: which there are, where they go, and how they are delivered."""
+"""Webhooks: the events, their endpoints, and their delivery."""

@@ -1,7 +1,7 @@
-"""Posting events to their endpoints: due ones by whichever worker gets to them, again and again, then for a person.
+"""Posts events to their endpoints. Any worker tries a due one, several times over three days; then it needs a person.
 
-An endpoint's name is resolved once, its addresses are judged, and the connection goes to the address that was judged:
-so a name cannot lead inside by answering differently the second time. Redirects are not followed.
+An endpoint's host name is resolved once, and the connection goes to an address that was checked, so that a second DNS
+answer cannot lead inside (DNS rebinding). Redirects are not followed.
 """
 
 import http.client
@@ -15,28 +15,27 @@ from urllib.parse import SplitResult, urlsplit
 import structlog
 from django.conf import settings
 
-from audit.model_changes.recording import recorded
-from audit.model_changes.unattended import call_of_gateway
+from audit.model_changes.recording import call_of_gateway, recorded
+from audit.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from audit.webhooks.events import sign
-from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from core import tracing
 from core.database import row_lease, shared_clock
-from core.network.outbound_policy import may_be_reached, parse
+from core.ip_addresses import may_be_reached
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 TIMEOUT: Final = 10
 """Seconds for connecting, and for an answer."""
 LEASE: Final = timedelta(seconds=60)
-"""For how long a worker has a delivery to itself."""
-# As Standard Webhooks recommends: seconds at first, then hours, over three days.
+"""How long a worker has a delivery to itself."""
+# The schedule that Standard Webhooks recommends: seconds at first, then hours, over three days.
 PAUSES: Final = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
 
 
 class Undeliverable(Exception):
-    """Why an attempt failed. `final` when a further one makes no sense."""
+    """Why an attempt failed. `final` if there is no point in another one."""
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
         super().__init__(reason)
@@ -44,7 +43,7 @@ class Undeliverable(Exception):
 
 
 def deliver_due(*, limit: int = 100) -> int:
-    """Try what is due; how many were delivered."""
+    """Try the deliveries that are due; return how many succeeded."""
     due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=shared_clock.now())
     delivered = 0
     for delivery in due.select_related("endpoint").order_by("next_at")[:limit]:
@@ -53,8 +52,8 @@ def deliver_due(*, limit: int = 100) -> int:
     return delivered
 
 
-def send_again(delivery: WebhookDelivery) -> None:
-    """Give a delivery that was given up, or was made, a new life."""
+def redeliver(delivery: WebhookDelivery) -> None:
+    """Send a delivery again that was given up or has succeeded."""
     WebhookDelivery.objects.filter(id=delivery.id).exclude(state=DeliveryState.WAITING).update(
         state=DeliveryState.WAITING, attempts=0, next_at=shared_clock.now(), error=""
     )
@@ -62,7 +61,7 @@ def send_again(delivery: WebhookDelivery) -> None:
 
 def _lease(delivery: WebhookDelivery) -> bool:
     mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING)
-    return row_lease.take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
+    return row_lease.try_take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
 
 
 @tracing.traced("deliver a webhook")
@@ -92,7 +91,7 @@ def _next_attempt(attempts_before: int, failure: Undeliverable) -> datetime | No
 
 
 def _post(delivery: WebhookDelivery) -> None:
-    """One attempt; raises Undeliverable."""
+    """Make one attempt. Raises Undeliverable."""
     url = urlsplit(delivery.endpoint.url)
     body = delivery.body.encode()
     timestamp = int(shared_clock.now().timestamp())
@@ -111,9 +110,8 @@ def _post(delivery: WebhookDelivery) -> None:
         raise Undeliverable(f"No answer: {error}") from error
     finally:
         connection.close()
-    if status == 410:  # by the standard's word, the endpoint wants no more
-        with recorded(call_of_gateway("The endpoint says that it is gone (410).")) as administration:
-            administration.watch_row(delivery.endpoint)
+    if status == 410:  # Standard Webhooks: the endpoint wants no more events
+        with recorded(call_of_gateway("The endpoint says that it is gone (410)."), delivery.endpoint):
             WebhookEndpoint.objects.filter(id=delivery.endpoint_id).update(enabled=False)
         raise Undeliverable("The endpoint is gone (410) and was disabled.", final=True)
     if not 200 <= status < 300:
@@ -121,7 +119,7 @@ def _post(delivery: WebhookDelivery) -> None:
 
 
 def connect(url: SplitResult) -> http.client.HTTPConnection:
-    """A connection to an address of the host that may be called; raises Undeliverable."""
+    """Connect to an allowed address of the URL's host. Raises Undeliverable."""
     if url.scheme != "https" and not settings.CONFIGURATION.Webhooks.AllowPlainHttp:
         raise Undeliverable("Only HTTPS is allowed (Webhooks:AllowPlainHttp).")
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
@@ -129,6 +127,7 @@ def connect(url: SplitResult) -> http.client.HTTPConnection:
     try:
         link = _open(_allowed_addresses(host, port), port)
         if url.scheme == "https":
+            # The certificate must be for the name, although the connection goes to a checked address.
             link = ssl.create_default_context().wrap_socket(link, server_hostname=host)
     except OSError as error:
         raise Undeliverable(f"No connection: {error}") from error
@@ -146,13 +145,13 @@ def _open(addresses: list[str], port: int) -> socket.socket:
 
 
 def _allowed_addresses(host: str, port: int) -> list[str]:
-    """Where the host may be reached; raises Undeliverable when it is nowhere, or nowhere that is allowed."""
+    """Resolve a host to its allowed addresses. Raises Undeliverable if it has none."""
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError as error:
         raise Undeliverable(f"The host name {host} cannot be resolved: {error}") from error
     networks = [ip_network(network) for network in settings.CONFIGURATION.Webhooks.AllowedNetworks]
-    allowed = sorted(address for address in found if may_be_reached(parse(address), networks))
+    allowed = sorted(address for address in addresses if may_be_reached(address, networks))
     if not allowed:
         raise Undeliverable(f"The address of {host} is not allowed (Webhooks:AllowedNetworks).")
     return allowed

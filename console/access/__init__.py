@@ -1,1 +1,1 @@
-"""The pages of access: API keys, roles, people and connections."""
+"""The pages about access: API keys, agents, roles, people and connections."""

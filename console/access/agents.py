@@ -1,111 +1,85 @@
-"""Agents for administrators: what people let them do, how they are supervised, their clients, and the end of both."""
+"""Agents for administrators: grants, their supervision levels, agent clients, and revoking all of them."""
 
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponseBase
-from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from console.access.buttons import button
-from console.page_context import PageContext, console_page
-from core.errors import GatewayError
-from keys.agents.extra import how_to_install
+from console.page_context import PageContext, page_at
+from console.shared.forms import declare_button
+from keys.agents.availability import install_command
 from keys.models import Level
 
 _CLIENTS_SHOWN = 100
-_AT_ONCE = 200
+_REVOKED_AT_ONCE = 200
 
 
-@console_page(get="agents.search")
-def agents(page: PageContext) -> HttpResponseBase:
-    return _page(page)
-
-
-def _page(page: PageContext, *_names: UUID, **context: Any) -> HttpResponseBase:
+@page_at("agents/", "agents", get="agents.search")
+def agents(page: PageContext, /, **context: Any) -> HttpResponseBase:
     filters: dict[str, str] = {name: page.query[name] for name in ("person", "state", "cursor") if name in page.query}
     found = page.perform("agents.search", query={"pageSize": "50", **filters}) if page.may("agents.search") else None
-    clients: list[dict[str, Any]] = []
-    if page.may("agent-clients.search"):
-        clients = page.perform("agent-clients.search", query={"pageSize": str(_CLIENTS_SHOWN)})["items"]
     return page.render(
         "access/agents.html",
         {
             "found": found,
-            "clients": clients,
+            "clients": page.list_first("agent-clients.search", _CLIENTS_SHOWN),
             "levels": Level,
             "states": (("active", _("Active")), ("expired", _("Expired")), ("ended", _("Ended"))),
             "is_on": settings.CONFIGURATION.Agents.Enabled,
-            "how_to_install": how_to_install(),
+            "install_command": install_command(),
             "registration": settings.CONFIGURATION.Agents.Registration,
             "address": page.request.build_absolute_uri("/mcp"),
+            "typed": page.form,
             **context,
         },
     )
 
 
-@console_page("POST", post="agents.revoke")
+@page_at("agents/revoke-all", "agents-revoke-all", "POST", post="agents.revoke")
 def revoke_all(page: PageContext) -> HttpResponseBase:
-    """End every active grant, each as its own operation with its own record."""
+    """Revoke every active grant, each by an operation and log record of its own."""
     count = 0
-    while living := page.perform("agents.search", query={"state": "active", "pageSize": str(_AT_ONCE)})["items"]:
-        for agent in living:
+    while active := page.perform("agents.search", query={"state": "active", "pageSize": str(_REVOKED_AT_ONCE)})[
+        "items"
+    ]:
+        for agent in active:
             page.perform("agents.revoke", id=agent["id"])
-        count += len(living)
-    said = ngettext("Ended: {n} agent.", "Ended: {n} agents.", count).format(n=count)
-    return page.redirect("agents", said=said)
+        count += len(active)
+    message = ngettext("Ended: {n} agent.", "Ended: {n} agents.", count).format(n=count)
+    return page.redirect("agents", message=message)
 
 
-@console_page("POST", post="agent-clients.create")
+@page_at("agents/clients", "agent-client-new", "POST", post="agent-clients.create", form=agents)
 def create_client(page: PageContext) -> HttpResponseBase:
     body = {"name": page.form.get("name", ""), "redirectUris": page.form.get("redirectUris", "").split()}
-    try:
-        made = page.perform("agent-clients.create", body=body)
-    except GatewayError as refusal:
-        return _page(page, problem=refusal, typed=page.form)
-    said = _("Made. Give its client ID to the program: {id}").format(id=made["clientId"])
-    return page.redirect("agents", said=said)
+    made = page.perform("agent-clients.create", body=body)
+    message = _("Created. Give the program its client ID: {id}").format(id=made["clientId"])
+    return page.redirect("agents", message=message)
 
 
-_CHANGES_OF_CLIENTS = {
-    "disable": gettext_lazy("Disabled. What anybody let it do is ended."),
-    "enable": gettext_lazy("People can connect it again."),
-    "delete": gettext_lazy("Deleted."),
-}
-
-
-urls = [
-    path("agents/", agents, name="agents"),
-    path("agents/revoke-all", revoke_all, name="agents-revoke-all"),
-    button(
-        "agents/<uuid:agent_id>/level",
-        "agent-level",
-        "agents.update",
-        gettext_lazy("It holds from the agent's next request on."),
-        _page,
+declare_button(
+    *("agents/<uuid:agent_id>/level", "agent-level", "agents.update"),
+    gettext_lazy("It applies from the agent's next request on."),
+    agents,
+    to_list="agents",
+    body=lambda page: {"supervisionLevel": page.form.get("level", "")},
+)
+declare_button(
+    *("agents/<uuid:agent_id>/revoke", "agent-revoke", "agents.revoke"),
+    gettext_lazy("Ended. Every request of the agent is refused from now on."),
+    agents,
+    to_list="agents",
+)
+for _change, _said in (
+    ("disable", gettext_lazy("Disabled. Everything that people let it do is ended.")),
+    ("enable", gettext_lazy("People can connect it again.")),
+    ("delete", gettext_lazy("Deleted.")),
+):
+    declare_button(
+        *(f"agents/clients/<uuid:client_id>/{_change}", f"agent-client-{_change}", f"agent-clients.{_change}"),
+        _said,
+        agents,
         to_list="agents",
-        body=lambda page: {"supervisionLevel": page.form.get("level", "")},
-    ),
-    button(
-        "agents/<uuid:agent_id>/revoke",
-        "agent-revoke",
-        "agents.revoke",
-        gettext_lazy("Ended. Every request of the agent is refused from now on."),
-        _page,
-        to_list="agents",
-    ),
-    path("agents/clients", create_client, name="agent-client-new"),
-    *(
-        button(
-            f"agents/clients/<uuid:client_id>/{change}",
-            f"agent-client-{change}",
-            f"agent-clients.{change}",
-            said,
-            _page,
-            to_list="agents",
-        )
-        for change, said in _CHANGES_OF_CLIENTS.items()
-    ),
-]
+    )

@@ -1,52 +1,40 @@
-"""Directory connections: how the gateway reaches each directory, a test of it, and which keys use it."""
+"""Directory connections: how the gateway reaches each directory, tests, the bind account's rights, linked keys."""
 
-from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from console.access.bodies import body_of, fields_of
-from console.access.buttons import button
-from console.page_context import PageContext, console_page
+from console.page_context import PageContext, page_at
+from console.shared.forms import body_from_form, declare_button, form_values
 from core.errors import GatewayError, InvalidRequest
 from directory.errors import ObjectNotFound
 from directory.queries.connection_test import functional_level_name
-from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights, account_name
+from directory.security.grants import account_name, dsacls_lines
+from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights
 
 _KEYS_SHOWN = 50
 
 
-@console_page(get="directories.list")
+@page_at("connections/", "connections", get="directories.list")
 def connections(page: PageContext) -> HttpResponseBase:
     found = page.perform("directories.list", query={"pageSize": "50", **page.query})
     return page.render("access/connections.html", {"found": found})
 
 
-@console_page(get="directories.list")
+@page_at("connections/states", "connection-states", get="directories.list")
 def states(page: PageContext) -> HttpResponseBase:
-    """Which connections work, after the page: one that does not answer is waited for some seconds."""
+    """Which connections work. It loads after the page: an unreachable directory takes seconds to time out."""
     found = page.perform("directories.list", query={"pageSize": "50", **page.query})["items"]
-    broken = _broken(page)
-    rows = [(item, broken.get(item["name"])) for item in found]
-    return page.render("access/_connection_states.html", {"rows": rows})
-
-
-def _broken(page: PageContext) -> dict[str, str]:
-    """What is wrong with connections that are enabled, by name."""
     checks = page.perform("health.read")["checks"]
-    return {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
+    broken = {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
+    return page.render("access/_connection_states.html", {"rows": [(item, broken.get(item["name"])) for item in found]})
 
 
-@console_page(get="directories.read")
-def connection(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    return _page(page, connection_id)
-
-
-def _page(page: PageContext, connection_id: UUID, **context: Any) -> HttpResponseBase:
+@page_at("connections/<uuid:connection_id>", "connection", get="directories.read")
+def connection(page: PageContext, /, connection_id: UUID, **context: Any) -> HttpResponseBase:
     found = page.perform("directories.read", id=connection_id)
     linked: dict[str, Any] = {"items": [], "total": 0}
     if page.may("api-keys.search"):
@@ -62,16 +50,22 @@ def _page(page: PageContext, connection_id: UUID, **context: Any) -> HttpRespons
     return page.render("access/connection.html", shown)
 
 
-@console_page("POST")
+def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
+    """The rights that the bind account needs for each task, with the `dsacls` commands that grant them."""
+    account = account_name(bind_name)
+    return [(needed, dsacls_lines(needed.rights, account=account, base_dn=base_dn)) for needed in NEEDED_RIGHTS]
+
+
+@page_at("connections/<uuid:connection_id>/rights", "connection-rights", "POST")
 def rights(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    """What the account may do at a base beside what it needs there."""
+    """Compare the bind account's effective rights at a base with those it needs."""
     base = page.form.get("base", "").strip()
     try:
         found = page.perform("directories.rights", query={"base": base} if base else {}, id=connection_id)
     except ObjectNotFound as refusal:
         if page.is_partial:
             raise
-        return _page(page, connection_id, base=base, problem=refusal)
+        return connection(page, connection_id, base=base, problem=refusal)
     context = {
         "rights": found,
         "rights_used": [item for item in found["permissions"] if item["usedBy"]],
@@ -79,146 +73,113 @@ def rights(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     }
     if page.is_partial:
         return page.render("access/_rights.html", context)
-    return _page(page, connection_id, base=base, **context)
+    return connection(page, connection_id, base=base, **context)
 
 
-def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
-    """What the account needs for each task, with the commands that give it."""
-    account = account_name(bind_name)
-    return [(needed, needed.commands(account=account, base_dn=base_dn)) for needed in NEEDED_RIGHTS]
+def _connection_form(
+    page: PageContext, connection_id: UUID | None = None, *, status: int | None = None, **context: Any
+) -> HttpResponseBase:
+    typed: dict[str, Any] = {"enabled": True}
+    if connection_id is None:
+        page.perform("directories.list", query={"pageSize": "1"})  # refuses people who may not see connections
+        found = None
+    else:
+        found = page.perform("directories.read", id=connection_id)
+        typed = {**form_values(found, "directories.update"), "version": found["version"]}
+    shown = {"connection": found, "typed": typed_connection(page) if page.is_post else typed, **context}
+    return page.render("access/connection_edit.html", shown, status=status)
 
 
-@console_page(post="directories.create")
+def typed_connection(page: PageContext) -> dict[str, str]:
+    """The submitted fields to show again, without the password."""
+    return {name: value for name, value in page.form.items() if name != "bindPassword"}
+
+
+@page_at("connections/new", "connection-new", post="directories.create", form=_connection_form)
 def new(page: PageContext) -> HttpResponseBase:
-    if page.request.method != "POST":
-        page.perform("directories.list", query={"pageSize": "1"})  # or refuse it to whom they are not shown
-        return _form(page, None, {"enabled": True})
-    try:
-        made, report = make_tested(page)
-    except GatewayError as refusal:
-        return _form(page, None, sent(page), problem=refusal)
+    made, report = create_if_tested(page)
     if made is None:
-        shown = {"connection": None, "typed": sent(page), "is_new": True, **context_of_report(report)}
-        return page.render("access/connection_edit.html", shown, status=InvalidRequest.status)
-    return page.redirect("connection", said=_("The connection is made."), connection_id=made["id"])
+        return _connection_form(page, status=InvalidRequest.status, **report)
+    return page.redirect("connection", message=_("The connection was created."), connection_id=made["id"])
 
 
-def make_tested(page: PageContext) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Try the connection that the form describes, and make it if it works, or if it is wanted `anyway`.
+def create_if_tested(page: PageContext) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Test the connection in the form, and create it if it works or if the form says `anyway`.
 
-    What was made, None when the test failed, and the test's report, empty when there was none. Raises GatewayError.
+    Returns the connection, or None if the test failed, and the context of the test's report. Raises GatewayError.
     """
-    body, report = _body(page), {}
+    body, report = _connection_body(page), {}
     if "anyway" not in page.form:
-        report = page.perform("directories.test-new", body=body)
-        if not report["ok"]:
+        report = {**_run_test(page, "directories.test-new", body=body), "is_new": True}
+        if not report["report"]["ok"]:
             return None, report
     made: dict[str, Any] = page.perform("directories.create", body=body)
     return made, report
 
 
-def context_of_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What templates say of the report of a test."""
-    return {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
-
-
-@console_page("POST")
-def test_new(page: PageContext) -> HttpResponseBase:
-    """What a test of the fields reaches; the form stays as it is, the password in it too."""
-    try:
-        report = page.perform("directories.test-new", body=_body(page))
-    except GatewayError as refusal:
-        if page.is_partial:
-            raise
-        return _form(page, None, sent(page), problem=refusal)
-    if page.is_partial:
-        return page.render("access/_connection_test.html", context_of_report(report))
-    return _form(page, None, sent(page), **context_of_report(report))
-
-
-@console_page(post="directories.update")
-def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    found = page.perform("directories.read", id=connection_id)
-    if page.request.method != "POST":
-        return _form(page, found, {**fields_of(found, "directories.update"), "version": found["version"]})
-    try:
-        page.answer("directories.update", body=_body(page), if_match=page.form.get("version"), id=connection_id)
-    except GatewayError as refusal:
-        return _form(page, found, sent(page), problem=refusal)
-    said = _("Saved. Every process uses the new settings from its next request on. Test them.")
-    return page.redirect("connection", said=said, connection_id=connection_id)
-
-
-def _body(page: PageContext) -> dict[str, Any]:
-    """The body of `directories.create` and `directories.update`. A password that is left empty stays as it is."""
-    body = body_of(page.request.POST, "directories.create")
+def _connection_body(page: PageContext) -> dict[str, Any]:
+    """The body of `directories.create` and `.update`. An empty password is left out, which keeps the stored one."""
+    body = body_from_form(page.request.POST, "directories.create")
     return body if body["bindPassword"] else {name: body[name] for name in body if name != "bindPassword"}
 
 
-def sent(page: PageContext) -> dict[str, Any]:
-    """The fields as they were sent, to be shown again; never the password."""
-    return {name: value for name, value in page.form.items() if name != "bindPassword"}
+def _run_test(page: PageContext, operation: str, **given: Any) -> dict[str, Any]:
+    """Run a test and return the template context of its report."""
+    report = page.perform(operation, **given)
+    return {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
 
 
-def _form(
-    page: PageContext,
-    connection: Mapping[str, Any] | None,
-    typed: Mapping[str, Any],
-    **context: Any,
-) -> HttpResponseBase:
-    return page.render("access/connection_edit.html", {"connection": connection, "typed": typed, **context})
+@page_at("connections/new/test", "connection-new-test", "POST")
+def test_new(page: PageContext) -> HttpResponseBase:
+    """Test the fields without saving. htmx swaps in only the report, so the form keeps the typed password."""
+    try:
+        report = _run_test(page, "directories.test-new", body=_connection_body(page))
+    except GatewayError as refusal:
+        if page.is_partial:
+            raise
+        return _connection_form(page, problem=refusal)
+    return page.render("access/_connection_test.html", report) if page.is_partial else _connection_form(page, **report)
 
 
-@console_page("POST")
+@page_at("connections/<uuid:connection_id>/test", "connection-test", "POST")
 def test(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    """What a test of the connection reaches."""
-    report = page.perform("directories.test", id=connection_id)
+    """Test the saved connection."""
+    report = _run_test(page, "directories.test", id=connection_id)
     if page.is_partial:
-        return page.render("access/_connection_test.html", context_of_report(report))
-    return _page(page, connection_id, **context_of_report(report))
+        return page.render("access/_connection_test.html", report)
+    return connection(page, connection_id, **report)
 
 
-urls = [
-    path("connections/", connections, name="connections"),
-    path("connections/states", states, name="connection-states"),
-    path("connections/new", new, name="connection-new"),
-    path("connections/new/test", test_new, name="connection-new-test"),
-    path("connections/<uuid:connection_id>", connection, name="connection"),
-    path("connections/<uuid:connection_id>/edit", edit, name="connection-edit"),
-    path("connections/<uuid:connection_id>/test", test, name="connection-test"),
-    path("connections/<uuid:connection_id>/rights", rights, name="connection-rights"),
-    button(
-        "connections/<uuid:connection_id>/enable",
-        "connection-enable",
-        "directories.update",
-        gettext_lazy("Enabled."),
-        _page,
-        to="connection",
-        body=lambda _page: {"enabled": True},
-    ),
-    button(
-        "connections/<uuid:connection_id>/disable",
-        "connection-disable",
-        "directories.update",
-        gettext_lazy("Disabled. Nobody reaches the directory through it now."),
-        _page,
-        to="connection",
-        body=lambda _page: {"enabled": False},
-    ),
-    button(
-        "connections/<uuid:connection_id>/rotate-password",
-        "connection-rotate-password",
-        "directories.rotate-password",
-        gettext_lazy("The account has a new password, which nobody knows. Test the connection."),
-        _page,
-        to="connection",
-    ),
-    button(
-        "connections/<uuid:connection_id>/delete",
-        "connection-delete",
-        "directories.delete",
-        gettext_lazy("The connection is deleted."),
-        _page,
-        to_list="connections",
-    ),
-]
+@page_at("connections/<uuid:connection_id>/edit", "connection-edit", post="directories.update", form=_connection_form)
+def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
+    page.answer("directories.update", body=_connection_body(page), if_match=page.form.get("version"), id=connection_id)
+    message = _("Saved. Every process uses the new settings from its next request on. Test them.")
+    return page.redirect("connection", message=message, connection_id=connection_id)
+
+
+declare_button(
+    *("connections/<uuid:connection_id>/enable", "connection-enable", "directories.update"),
+    gettext_lazy("Enabled."),
+    connection,
+    to="connection",
+    body=lambda _page: {"enabled": True},
+)
+declare_button(
+    *("connections/<uuid:connection_id>/disable", "connection-disable", "directories.update"),
+    gettext_lazy("Disabled. Nobody reaches the directory through it now."),
+    connection,
+    to="connection",
+    body=lambda _page: {"enabled": False},
+)
+declare_button(
+    *("connections/<uuid:connection_id>/rotate-password", "connection-rotate-password", "directories.rotate-password"),
+    gettext_lazy("The account has a new password, which nobody knows. Test the connection."),
+    connection,
+    to="connection",
+)
+declare_button(
+    *("connections/<uuid:connection_id>/delete", "connection-delete", "directories.delete"),
+    gettext_lazy("The connection is deleted."),
+    connection,
+    to_list="connections",
+)

@@ -1,54 +1,57 @@
-"""People: who signs in here, what they may do and by what, the keys that act as them, and the end of an account."""
+"""People: their permissions and where these come from, their keys and sessions; groups of permissions."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from console.access.bodies import body_of, known_objects
-from console.access.buttons import button
-from console.access.keys import all_of
-from console.access.permission_choices import choices, explained, preset_of
-from console.page_context import PageContext, console_page
-from console.shared.fields import lines_of
-from console.shared.names import client_name
+from console.page_context import PageContext, page_at
+from console.shared.forms import (
+    body_from_form,
+    chosen_permissions,
+    declare_button,
+    keep_known_ids,
+    permission_choices,
+    permissions_by_group,
+    split_lines,
+)
+from console.shared.wording import client_name
 from core.errors import GatewayError
-from keys.permissions.presets import PRESETS
+from keys.permission_catalogue import PRESETS, find_preset
 
 _KEYS_SHOWN = 50
 
 
-@console_page(get="people.search")
+@page_at("people/", "people", get="people.search")
 def people(page: PageContext) -> HttpResponseBase:
     found = page.perform("people.search", query={"pageSize": "50", **page.query})
     return page.render("access/people.html", {"found": found})
 
 
-@console_page(get="people.read")
-def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    return _page(page, person_id)
-
-
-def _page(page: PageContext, person_id: UUID, **context: Any) -> HttpResponseBase:
+@page_at("people/<uuid:person_id>", "person", get="people.read")
+def person(page: PageContext, person_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
     found = page.perform("people.read", id=person_id)
     effective = page.perform("people.read-effective-permissions", id=person_id)["permissions"]
-    may_change = _may_change(page, found, effective)
+    sources = {item["name"]: item for item in effective}
+    may_change = _may_change(page, found, sources)
+    sessions: list[dict[str, Any]] = []
+    if may_change:
+        sessions = page.perform("people.list-sessions", id=person_id, query={"pageSize": "20"})["items"]
     return page.render(
         "access/person.html",
         {
             "person": found,
             "is_self": _is_self(page, found),
             "may_change": may_change,
-            "permissions": _by_group(page, effective),
+            "permissions": permissions_by_group(page, sources, sources),
             "permission_count": len(effective),
             "keys": _keys_of(page, found),
-            "sessions": _sessions_of(page, found) if may_change else [],
-            "typed": found,
-            **context,
+            "sessions": [{**item, "client": client_name(item["userAgent"])} for item in sessions],
+            "typed": {**found, **page.form},
+            "problem": problem,
         },
     )
 
@@ -57,202 +60,222 @@ def _is_self(page: PageContext, person: Mapping[str, Any]) -> bool:
     return bool(person["username"] == page.call.person.username)
 
 
-def _may_change(page: PageContext, person: Mapping[str, Any], permissions: list[dict[str, Any]]) -> bool:
-    """Whether the person on the page is above the other one, or is them: nobody else can change them."""
+def _may_change(page: PageContext, person: Mapping[str, Any], permissions: Collection[str]) -> bool:
+    """Whether the signed-in person may change another: only one whose permissions they all hold, or themselves."""
     if not page.may("people.update"):
         return False
     if _is_self(page, person) or page.is_superuser:
         return True
-    return not person["superuser"] and {item["name"] for item in permissions} <= page.call.permissions
-
-
-def _by_group(page: PageContext, effective: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """What somebody may do, by group of permissions, with where it comes from."""
-    sources = {item["name"]: item for item in effective}
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for name, meaning in explained(page).items():
-        if name in sources:
-            grouped.setdefault(meaning["group"], []).append({**meaning, **sources[name]})
-    return list(grouped.items())
+    return not person["superuser"] and page.call.permissions.issuperset(permissions)
 
 
 def _keys_of(page: PageContext, person: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not page.may("api-keys.search"):
-        return []
-    query = {"owner": person["username"], "pageSize": str(_KEYS_SHOWN)}
-    found: list[dict[str, Any]] = page.perform("api-keys.search", query=query)["items"]
-    return found
+    return page.list_first("api-keys.search", _KEYS_SHOWN, owner=person["username"])
 
 
-def _sessions_of(page: PageContext, person: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page.perform("people.list-sessions", id=person["id"], query={"pageSize": "20"})[
-        "items"
-    ]
-    return [{**item, "client": client_name(item["userAgent"])} for item in found]
-
-
-@console_page(get="people.read-scopes")
+@page_at("people/<uuid:person_id>/scopes", "person-scopes", get="people.read-scopes")
 def scopes(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    """What the person is confined to. The names are asked of the directory, so this comes after the page."""
+    """The person's scopes. It reads their names from the directory, so it loads after the page."""
     return page.render("access/_person_scopes.html", page.perform("people.read-scopes", id=person_id))
 
 
-@console_page(post="people.create")
-def new(page: PageContext) -> HttpResponseBase:
-    if page.request.method != "POST":
-        page.perform("people.search", query={"pageSize": "1"})  # or refuse it to whom people are not shown
-        return _new_page(page, {})
-    if (preset := preset_of(page)) is not None:
-        return _new_page(page, page.form, chosen=preset.permissions)
-    members = ("username", "displayName", "email", "password", "permissions", "scopes")
-    try:
-        made = page.perform("people.create", body=body_of(page.request.POST, "people.create", *members))
-    except GatewayError as refusal:
-        return _new_page(page, page.form, problem=refusal)
-    said = _("The account is made. Tell its owner the password in another way than its name.")
-    return page.redirect("person", said=said, person_id=made["id"])
-
-
-def _new_page(
-    page: PageContext,
-    typed: Mapping[str, str],
-    problem: GatewayError | None = None,
-    chosen: Collection[str] | None = None,
-) -> HttpResponseBase:
-    if chosen is None:
-        chosen = page.request.POST.getlist("permissions")
+def _new_form(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+    page.perform("people.search", query={"pageSize": "1"})  # refuses people who may not see others
     context = {
-        "typed": typed,
-        "choices": choices(page, chosen, for_role=False),
+        "typed": page.form,
+        "choices": permission_choices(page, chosen_permissions(page)),
         "presets": PRESETS,
         "problem": problem,
     }
     return page.render("access/person_new.html", context)
 
 
-@console_page(post="people.update")
-def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    """The permissions given to a person directly, and the groups they are in."""
-    found = page.perform("people.read", id=person_id)
-    if page.request.method != "POST":
-        return _permissions_page(page, found, found["permissions"], version=found["version"])
-    scopes_typed = page.form.get("scopes", "")
-    chosen, version = page.request.POST.getlist("permissions"), page.form.get("version", "")
-    if (preset := preset_of(page)) is not None:
-        return _permissions_page(page, found, sorted(preset.permissions), version=version, typed=scopes_typed)
-    body: dict[str, Any] = {"permissions": chosen}
-    if page.is_superuser and "has-groups" in page.form:
-        body["groups"] = page.request.POST.getlist("groups")
-    if _may_confine(page, found) and "has-scopes" in page.form:
-        body["scopes"] = known_objects(lines_of(scopes_typed), found["scopeObjects"])
-    try:
-        page.answer("people.update", body=body, if_match=version, id=person_id)
-    except GatewayError as refusal:
-        return _permissions_page(page, found, chosen, version=version, typed=scopes_typed, problem=refusal)
-    said = _("Saved. It holds for them and their keys from the next request on.")
-    return page.redirect("person", said=said, person_id=person_id)
+@page_at("people/new", "person-new", post="people.create", form=_new_form)
+def new(page: PageContext) -> HttpResponseBase:
+    members = ("username", "displayName", "email", "password", "permissions", "scopes")
+    made = page.perform("people.create", body=body_from_form(page.request.POST, "people.create", *members))
+    message = _("The account was created. Tell its owner the password by another channel than the user name.")
+    return page.redirect("person", message=message, person_id=made["id"])
 
 
-def _may_confine(page: PageContext, person: Mapping[str, Any]) -> bool:
-    return not person["superuser"] and not _is_self(page, person)
-
-
-def _permissions_page(
-    page: PageContext,
-    person: Mapping[str, Any],
-    chosen: list[str],
-    *,
-    version: str,
-    typed: str | None = None,
-    problem: GatewayError | None = None,
-) -> HttpResponseBase:
+def _permissions_form(page: PageContext, person_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+    person = page.perform("people.read", id=person_id)
+    chosen = chosen_permissions(page) if page.is_post else person["permissions"]
     context = {
         "person": person,
-        "version": version,
-        "choices": choices(page, chosen, for_role=False),
+        "version": page.form.get("version", "") if page.is_post else person["version"],
+        "choices": permission_choices(page, chosen),
         "presets": PRESETS,
-        "groups": all_of(page, "permission-groups.search") if page.is_superuser else [],
+        "groups": page.list_all("permission-groups.search") if page.is_superuser else [],
         "keys": _keys_of(page, person),
         "may_confine": _may_confine(page, person),
-        "scopes": "\n".join(person["scopes"]) if typed is None else typed,
+        "scopes": page.form.get("scopes", "") if page.is_post else "\n".join(person["scopes"]),
         "problem": problem,
     }
     return page.render("access/person_permissions.html", context)
 
 
-@console_page("POST")
+def _may_confine(page: PageContext, person: Mapping[str, Any]) -> bool:
+    """Superusers could remove their scopes again, and nobody may change their own."""
+    return not person["superuser"] and not _is_self(page, person)
+
+
+@page_at("people/<uuid:person_id>/permissions", "person-permissions", post="people.update", form=_permissions_form)
+def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    """Change a person's direct permissions, their groups and scopes."""
+    found, form = page.perform("people.read", id=person_id), page.request.POST
+    body: dict[str, Any] = {"permissions": form.getlist("permissions")}
+    # Unticked boxes are not sent: the `has-…` fields distinguish an empty choice from a form without one.
+    if page.is_superuser and "has-groups" in form:
+        body["groups"] = form.getlist("groups")
+    if _may_confine(page, found) and "has-scopes" in form:
+        body["scopes"] = keep_known_ids(split_lines(form.get("scopes", "")), found["scopeObjects"])
+    page.answer("people.update", body=body, if_match=form.get("version", ""), id=person_id)
+    message = _("Saved. It applies to them and their keys from the next request on.")
+    return page.redirect("person", message=message, person_id=person_id)
+
+
+@page_at("people/<uuid:person_id>/names", "person-names", "POST", form=person)
 def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    """The names of a person, and where notices to them go."""
+    """Change a person's user name, display name and e-mail address."""
     typed = page.form
     body = {name: typed[name] for name in ("username", "displayName", "email") if name in typed}
-    try:
-        page.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
-    except GatewayError as refusal:
-        shown = {**page.perform("people.read", id=person_id), **typed}
-        return _page(page, person_id, problem=refusal, typed=shown, opened="names")
-    return page.redirect("person", said=_("Saved."), person_id=person_id)
+    page.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
+    return page.redirect("person", message=_("Saved."), person_id=person_id)
 
 
-def _show_password(page: PageContext, person_id: UUID, problem: GatewayError) -> HttpResponseBase:
-    return _page(page, person_id, problem=problem, opened="password")
+declare_button(
+    *("people/<uuid:person_id>/password", "person-password", "people.update"),
+    gettext_lazy("The password is set. They are signed out everywhere."),
+    person,
+    to="person",
+    body=lambda page: {"password": page.form.get("password", "")},
+)
+declare_button(
+    *("people/<uuid:person_id>/activate", "person-activate", "people.update"),
+    gettext_lazy("Active again, and with them their keys."),
+    person,
+    to="person",
+    body=lambda _page: {"active": True},
+)
+declare_button(
+    *("people/<uuid:person_id>/deactivate", "person-deactivate", "people.update"),
+    gettext_lazy("Deactivated, and with them all their keys."),
+    person,
+    to="person",
+    body=lambda _page: {"active": False},
+)
+declare_button(
+    *("people/<uuid:person_id>/sessions/end", "person-end-sessions", "people.end-sessions"),
+    gettext_lazy("They are signed out everywhere, and can sign in again."),
+    person,
+    to="person",
+)
+declare_button(
+    *("people/<uuid:person_id>/second-factor/reset", "person-reset-second-factor", "people.reset-second-factor"),
+    gettext_lazy("The second factor is off. Their password alone signs them in until they set another one up."),
+    person,
+    to="person",
+)
+declare_button(
+    *("people/<uuid:person_id>/delete", "person-delete", "people.delete"),
+    gettext_lazy("Deleted."),
+    person,
+    to_list="people",
+)
 
 
-urls = [
-    path("people/", people, name="people"),
-    path("people/new", new, name="person-new"),
-    path("people/<uuid:person_id>", person, name="person"),
-    path("people/<uuid:person_id>/scopes", scopes, name="person-scopes"),
-    path("people/<uuid:person_id>/permissions", permissions, name="person-permissions"),
-    path("people/<uuid:person_id>/names", change, name="person-names"),
-    button(
-        "people/<uuid:person_id>/password",
-        "person-password",
-        "people.update",
-        gettext_lazy("The password is set. They are signed out everywhere."),
-        _show_password,
-        to="person",
-        body=lambda page: {"password": page.form.get("password", "")},
-    ),
-    button(
-        "people/<uuid:person_id>/activate",
-        "person-activate",
-        "people.update",
-        gettext_lazy("Active again, and with them their keys."),
-        _page,
-        to="person",
-        body=lambda _page: {"active": True},
-    ),
-    button(
-        "people/<uuid:person_id>/deactivate",
-        "person-deactivate",
-        "people.update",
-        gettext_lazy("Deactivated, and with them all their keys."),
-        _page,
-        to="person",
-        body=lambda _page: {"active": False},
-    ),
-    button(
-        "people/<uuid:person_id>/sessions/end",
-        "person-end-sessions",
-        "people.end-sessions",
-        gettext_lazy("They are signed out everywhere, and can sign in again."),
-        _page,
-        to="person",
-    ),
-    button(
-        "people/<uuid:person_id>/second-factor/reset",
-        "person-reset-second-factor",
-        "people.reset-second-factor",
-        gettext_lazy("The second factor is off. Their password alone signs them in until they set another one up."),
-        _page,
-        to="person",
-    ),
-    button(
-        "people/<uuid:person_id>/delete",
-        "person-delete",
-        "people.delete",
-        gettext_lazy("Deleted."),
-        _page,
-        to_list="people",
-    ),
-]
+# --- groups of permissions
+
+_EMPTY_GROUP: Mapping[str, Any] = {"scopeObjects": [], "directoryGroups": []}
+
+
+def _typed_group(page: PageContext) -> dict[str, Any]:
+    """The submitted fields. `scopes`, and each directory's groups in `mapped`, are text areas with one a line."""
+    form = page.request.POST
+    return {
+        "name": form.get("name", ""),
+        "scopes": form.get("scopes", ""),
+        "permissions": chosen_permissions(page),
+        "mapped": {str(item.id): form.get(f"groups-of-{item.id}", "") for item in page.directories},
+        "version": form.get("version"),
+    }
+
+
+def _group_fields(group: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an existing group."""
+    mapped: dict[str, str] = {}
+    for item in group["directoryGroups"]:
+        mapped[item["directory"]] = f"{mapped.get(item['directory'], '')}{item['distinguishedName']}\n"
+    return {**group, "scopes": "\n".join(group["scopes"]), "mapped": mapped}
+
+
+def _group_body(typed: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of `permission-groups.create` and `.update`; `group` is the present state.
+
+    Untouched names keep the ids of their objects. Mapped groups of directories that the person may not use have no
+    field and are kept.
+    """
+    kept = [item for item in group["directoryGroups"] if item["directory"] not in typed["mapped"]]
+    mapped = [{"directory": item["directory"], "group": item["id"]} for item in kept]
+    for directory, lines in typed["mapped"].items():
+        known = [item for item in group["directoryGroups"] if item["directory"] == directory]
+        mapped += [{"directory": directory, "group": each} for each in keep_known_ids(split_lines(lines), known)]
+    return {
+        "name": typed["name"],
+        "permissions": typed["permissions"],
+        "scopes": keep_known_ids(split_lines(typed["scopes"]), group["scopeObjects"]),
+        "directoryGroups": mapped,
+    }
+
+
+@page_at("people/groups", "permission-groups", get="permission-groups.search")
+def groups(page: PageContext) -> HttpResponseBase:
+    found = page.perform("permission-groups.search", query={"pageSize": "100", **page.query})
+    return page.render("access/permission_groups.html", {"found": found})
+
+
+def _group_form(
+    page: PageContext, group_id: UUID | None = None, problem: GatewayError | None = None
+) -> HttpResponseBase:
+    if group_id is None:
+        page.perform("permission-groups.search", query={"pageSize": "1"})  # refuses people who may not see groups
+        group = None
+    else:
+        group = page.perform("permission-groups.read", id=group_id)
+    typed = _typed_group(page) if "version" in page.form or not group else _group_fields(group)
+    if preset := find_preset(page.form.get("preset", "")):
+        typed["name"] = typed["name"] or _(preset.title)
+    context = {
+        "group": group,
+        "name": typed["name"],
+        "scopes": typed["scopes"],
+        "directories": [(item, typed["mapped"].get(str(item.id), "")) for item in page.directories],
+        "version": typed["version"],
+        "choices": permission_choices(page, typed["permissions"]),
+        "presets": PRESETS,
+        "problem": problem,
+    }
+    return page.render("access/permission_group.html", context)
+
+
+@page_at("people/groups/new", "permission-group-new", post="permission-groups.create", form=_group_form)
+def new_group(page: PageContext) -> HttpResponseBase:
+    made = page.perform("permission-groups.create", body=_group_body(_typed_group(page), _EMPTY_GROUP))
+    message = _("{name} was created. People are added to it on their own pages.").format(name=made["name"])
+    return page.redirect("permission-groups", message=message)
+
+
+@page_at("people/groups/<uuid:group_id>", "permission-group", post="permission-groups.update", form=_group_form)
+def group(page: PageContext, group_id: UUID) -> HttpResponseBase:
+    body = _group_body(_typed_group(page), page.perform("permission-groups.read", id=group_id))
+    page.answer("permission-groups.update", body=body, if_match=page.form.get("version"), id=group_id)
+    return page.redirect("permission-groups", message=_("Saved. It applies to all members from their next request on."))
+
+
+declare_button(
+    *("people/groups/<uuid:group_id>/delete", "permission-group-delete", "permission-groups.delete"),
+    gettext_lazy("The group is deleted. Its members keep what they were given otherwise."),
+    _group_form,
+    to_list="permission-groups",
+)

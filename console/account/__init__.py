@@ -1,1 +1,1 @@
-"""A person's own pages: signing in and out, the account and how it is secured."""
+"""A person's own pages: sign-in and sign-out, the account and its security, consent to agents."""

@@ -1,7 +1,7 @@
-"""The consent page: an agent asks to act for the person, who sees what that means and takes away what they like.
+"""The consent page (OAuth 2.1 authorization endpoint): an agent asks to act for a person, who grants what they choose.
 
-It is never left out. What the agent asks is in the address; what was shown is sealed into the form, so that yes is said
-to what was read. Where the answer goes was registered, and is shown.
+Consent is never skipped. The agent's request is in the URL; a seal in the form binds the answer to what the page
+showed. The redirect URI was registered, and the page shows it.
 """
 
 import hashlib
@@ -9,32 +9,32 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpResponseBase, HttpResponseRedirect
-from django.urls import path
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
 from audit.model_changes.recording import recorded
-from console.page_context import PageContext, console_page
-from core.text.unseen import with_unseen_marked
+from console.page_context import PageContext, page_at
+from core.text.invisible import mark_invisible
 from directory.models import DirectoryConnection
-from keys.agents import authorization, redirects
-from keys.agents.extra import require_agents
-from keys.agents.grants import Consent
-from keys.agents.issuer_urls import audience_of
-from keys.agents.scopes import SCOPES, Scope, usable
+from keys.agents import clients, server
+from keys.agents.availability import require_agents
+from keys.agents.grants import Consent, note_refusal, refused_before
+from keys.agents.metadata import audience_of
+from keys.agents.scopes import SCOPES, Scope, usable_scopes
 from keys.models import Person
 from keys.models.agents import AgentClient
 
-_READ_WITHIN = 15 * 60
-"""Seconds from showing the page to the answer."""
+_SEAL_MAX_AGE = 15 * 60
+"""Seconds within which the page has to be answered."""
 _SEAL = TimestampSigner(salt="gateway.console.connect_agent")
 
 
 @dataclass(frozen=True, slots=True)
-class _ScopeChoice:
-    """A scope that was asked for, as the page shows it. One that the person cannot lend is shown, not offered."""
+class ScopeChoice:
+    """A requested scope. A scope that the person cannot grant is shown, but cannot be chosen."""
 
     name: str
     scope: Scope
@@ -42,128 +42,149 @@ class _ScopeChoice:
     is_chosen: bool
 
 
-@console_page("GET", "POST")
+@page_at("connect-agent", "connect-agent", "GET", "POST")
 def connect_agent(page: PageContext) -> HttpResponseBase:
     require_agents()
     try:
-        asked = authorization.read_request(page.request)
-    except authorization.NotAsked as refusal:
-        return page.render("account/agent_not_asked.html", {"why": refusal.why}, status=400)
-    except authorization.SentBack as back:
+        consent_request = server.read_consent_request(page.request)
+    except server.UnanswerableRequest as refusal:
+        return page.render("account/agent_request_refused.html", {"why": refusal.why}, status=400)
+    except server.RefusedByRedirect as back:
         return _send_back(page, back)
     if page.request.method == "POST" and "decision" in page.form:
-        return _decide(page, asked)
-    return _page(page, asked)
+        return _decide(page, consent_request)
+    return _consent_page(page, consent_request)
 
 
-def _decide(page: PageContext, asked: authorization.Asked) -> HttpResponseBase:
-    if page.form["decision"] != "allow":
-        return _leave(authorization.answer_no(page.request, asked))
-    if not _was_shown(page, asked):
-        return _page(
-            page, asked, refusal=_("This page was open for too long, or the agent has changed. Read it again.")
-        )
-    wanted = set(page.request.POST.getlist("scope"))
-    chosen = tuple(choice.name for choice in _choices(page, asked) if choice.is_usable and choice.name in wanted)
-    directory = _chosen_directory(page)
-    if not chosen or directory is None:
-        missing = (
-            _("Choose the directory.") if directory is None else _("Leave the agent at least one thing, or refuse.")
-        )
-        return _page(page, asked, refusal=missing, chosen=chosen)
+def _decide(page: PageContext, consent_request: server.ConsentRequest) -> HttpResponseBase:
     person = page.request.user
     assert isinstance(person, Person)  # pages are for signed-in people
-    consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience_of(page.request))
+    if page.form["decision"] != "allow":
+        note_refusal(page.call, consent_request.client, person, consent_request.scopes)
+        return _redirect_uncached(server.answer_with_denial(page.request, consent_request))
+    if not _is_seal_valid(page, consent_request):
+        return _consent_page(
+            page,
+            consent_request,
+            refusal=_("This page was open for too long, or the agent has changed. Read it again."),
+        )
+    wanted = set(page.request.POST.getlist("scope"))
+    offered = scope_choices(page, consent_request.scopes)
+    chosen = tuple(choice.name for choice in offered if choice.is_usable and choice.name in wanted)
+    directory = chosen_directory(page)
+    if not chosen or directory is None:
+        missing = (
+            _("Choose the directory.") if directory is None else _("Allow the agent at least one thing, or refuse.")
+        )
+        return _consent_page(page, consent_request, refusal=missing, chosen=chosen)
+    refused = frozenset(choice.name for choice in offered if choice.is_usable and choice.name not in wanted)
+    audience = audience_of(page.request)
+    consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience, refused_scopes=refused)
     try:
         with recorded(page.call, operation="agents.create") as administration:
-            location, grant = authorization.answer_with_code(page.request, asked, consent)
+            location, grant = server.answer_with_code(page.request, consent_request, consent)
             administration.note_new_row(grant)
-    except authorization.SentBack as back:
+    except server.RefusedByRedirect as back:
         return _send_back(page, back)
-    return _leave(location)
+    return _redirect_uncached(location)
 
 
-def _page(
-    page: PageContext, asked: authorization.Asked, *, refusal: str = "", chosen: tuple[str, ...] | None = None
+def _consent_page(
+    page: PageContext,
+    consent_request: server.ConsentRequest,
+    *,
+    refusal: str = "",
+    chosen: tuple[str, ...] | None = None,
 ) -> HttpResponseBase:
-    choices = _choices(page, asked, chosen)
+    person = page.request.user
+    assert isinstance(person, Person)  # pages are for signed-in people
+    if chosen is None:
+        refused = refused_before(consent_request.client, person)
+        chosen = tuple(name for name in consent_request.scopes if name not in refused)
+    choices = scope_choices(page, consent_request.scopes, chosen)
     response = page.render(
         "account/agent_connect.html",
         {
-            "agent": with_unseen_marked(asked.client.name),
-            "registered_by_itself": asked.client.registration_source != AgentClient.RegistrationSource.MANUAL,
-            "target": asked.redirect_uri,
-            "is_loopback": redirects.is_loopback(asked.redirect_uri),
+            "agent": mark_invisible(consent_request.client.name),
+            "registered_by_itself": consent_request.client.registration_source != AgentClient.RegistrationSource.MANUAL,
+            "target": consent_request.redirect_uri,
+            "is_own_machine": clients.is_loopback(consent_request.redirect_uri)
+            or clients.is_private(consent_request.redirect_uri),
             "choices": choices,
             "may_anything": any(choice.is_usable for choice in choices),
             "directories": page.directories,
             "directory": page.form.get("directory", page.directories[0].client_id if page.directories else ""),
-            "seal": _SEAL.sign(_what_is_shown(page, asked)),
+            "seal": _SEAL.sign(_consent_digest(page, consent_request)),
             "refusal": refusal,
         },
         status=400 if refusal else 200,
     )
-    # Browsers hold a form to its page's policy also where its answer leads on to.
-    response.form_target = redirects.origin_of(asked.redirect_uri)  # type: ignore[attr-defined]
-    response["X-Frame-Options"] = "DENY"  # beside the policy's frame-ancestors, for browsers that do not know these
+    # Browsers apply the form-action policy to the redirect after the form as well.
+    response.form_target = clients.csp_source_of(consent_request.redirect_uri)  # type: ignore[attr-defined]
+    response["X-Frame-Options"] = "DENY"  # clickjacking: for browsers without frame-ancestors
     return response
 
 
-def _choices(
-    page: PageContext, asked: authorization.Asked, chosen: tuple[str, ...] | None = None
-) -> list[_ScopeChoice]:
-    lendable = usable(page.call.permissions)
+def scope_choices(page: PageContext, names: list[str], chosen: tuple[str, ...] | None = None) -> list[ScopeChoice]:
+    """These scopes, ticked if the person can grant them and has chosen them."""
+    grantable = usable_scopes(page.call.permissions)
     return [
-        _ScopeChoice(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))
-        for name in asked.scopes
+        ScopeChoice(name, SCOPES[name], name in grantable, name in grantable and (chosen is None or name in chosen))
+        for name in names
     ]
 
 
-def _chosen_directory(page: PageContext) -> DirectoryConnection | None:
-    """The directory that was chosen, of those that the person works on; the only one need not be."""
+def chosen_directory(page: PageContext) -> DirectoryConnection | None:
+    """The chosen directory, among those that the person may use; the only one by default."""
     given = page.form.get("directory")
     if given is None and len(page.directories) == 1:
         return page.directories[0]
     return next((item for item in page.directories if item.client_id == given), None)
 
 
-def _what_is_shown(page: PageContext, asked: authorization.Asked) -> str:
-    """A digest of all that a yes on this page means: whose, on which request, by whom, and where it goes."""
+def _consent_digest(page: PageContext, consent_request: server.ConsentRequest) -> str:
+    """A digest of everything that the consent covers: person, request, client, redirect URI and scopes."""
     facts: list[Any] = [
         page.call.credential.id,
         page.request.META.get("QUERY_STRING", ""),
-        str(asked.client.pk),
-        asked.client.name,
-        asked.redirect_uri,
-        asked.scopes,
+        str(consent_request.client.pk),
+        consent_request.client.name,
+        consent_request.redirect_uri,
+        consent_request.scopes,
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _was_shown(page: PageContext, asked: authorization.Asked) -> bool:
+def _is_seal_valid(page: PageContext, consent_request: server.ConsentRequest) -> bool:
     try:
-        sealed = _SEAL.unsign(page.form.get("seal", ""), max_age=_READ_WITHIN)
+        sealed = _SEAL.unsign(page.form.get("seal", ""), max_age=_SEAL_MAX_AGE)
     except BadSignature:
         return False
-    return constant_time_compare(sealed, _what_is_shown(page, asked))
+    return constant_time_compare(sealed, _consent_digest(page, consent_request))
 
 
-def _send_back(page: PageContext, back: authorization.SentBack) -> HttpResponseBase:
-    """To the agent, with what is wrong with its request.
+def _send_back(page: PageContext, back: server.RefusedByRedirect) -> HttpResponseBase:
+    """Tell the agent what is wrong with its request.
 
-    At once where that is the person's own machine, or an address that an administrator has given. Anywhere else only
-    the person goes there: or anybody could make an address of the gateway lead to theirs (RFC 9700 section 4.11.2).
+    Redirect only to the person's own machine or to a URI that an administrator has registered. For any other URI the
+    person has to follow a link: otherwise anybody could register a client and use the gateway as an open redirector
+    (RFC 9700 section 4.11.2).
     """
     if back.is_trusted:
-        return _leave(back.location)
+        return _redirect_uncached(back.location)
     context = {"why": back.why, "target": back.location}
-    return page.render("account/agent_not_asked.html", context, status=400)
+    return page.render("account/agent_request_refused.html", context, status=400)
 
 
-def _leave(location: str) -> HttpResponseBase:
-    response = HttpResponseRedirect(location)
+class _RedirectToAgent(HttpResponseRedirect):
+    """A redirect to a registered redirect URI, whatever its scheme."""
+
+    @property
+    def allowed_schemes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("https", "http", *settings.CONFIGURATION.Agents.RedirectSchemes)
+
+
+def _redirect_uncached(location: str) -> HttpResponseBase:
+    response = _RedirectToAgent(location)
     response["Cache-Control"] = "no-store"
     return response
-
-
-urls = [path("connect-agent", connect_agent, name="connect-agent")]

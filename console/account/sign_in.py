@@ -1,6 +1,6 @@
-"""Signing in and out: name and password, and the code of a second factor where there is one.
+"""Sign-in and sign-out: user name and password, then the code of a second factor if the person has one.
 
-These are the only pages for people whom nobody knows yet, so they have no `PageContext`.
+Nobody is signed in yet on these pages, so they have no `PageContext`.
 """
 
 from typing import Any
@@ -10,29 +10,28 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
-from django.urls import path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from console.page_context import PageContext, console_page, page_address
-from console.shared.safe_redirect import own_path
+from console.page_context import PageContext, page_at, page_url, same_site_path
 from core.errors import Forbidden, GatewayError
 from directory.models import DirectoryConnection
 from gateway.monitoring.readiness import broken_directories, readiness
 from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
-from keys.sign_in.confirmation import WRONG_CODES
 from keys.sign_in.credentials import Reason, SignInRefused, verify
+from keys.sign_in.second_factor import WRONG_CODES
 
 _LAST_CHOICE = "sign-in-with"
-"""The cookie that keeps with what the person signed in the last time: a directory's name, or nothing."""
+"""The cookie with the name of the last sign-in's directory; empty for a local account."""
 _LAST_CHOICE_SECONDS = 365 * 86_400
 
-# Whatever does not prove that the password was right gets one and the same text.
-_WRONG = _(
+# One text for every refusal without the right password: it must not reveal whether the account exists.
+_WRONG_CREDENTIALS = _(
     "The user name or the password is wrong. After several failures nobody gets in under a name for a while, "
     "not even with the right password."
 )
@@ -54,17 +53,18 @@ _REFUSALS = {
 @never_cache
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
-    """Name and password, of a local account or of a person of a connected directory."""
-    there = _way_on(request)
+    """Ask for user name and password, of a local account or of one in a connected directory."""
+    next_url = _next_page(request)
     if request.method == "GET" and request.user.is_authenticated:
-        return HttpResponseRedirect(there)
+        return HttpResponseRedirect(next_url)
     chosen = request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, ""))
     username = request.POST.get("username", "").strip()
     directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
-    broken = [name for name in directories if name in broken_directories(readiness.glance())]
+    # Cached checks: this page must not wait for a directory that is down.
+    broken = [name for name in directories if name in broken_directories(readiness.latest_checks())]
     directories = [name for name in directories if name not in broken]
     context: dict[str, Any] = {
-        "next": there,
+        "next": next_url,
         "directories": directories,
         "broken": broken,
         "chosen": chosen,
@@ -73,7 +73,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
         if context["lacks_administrator"] and not directories and not broken:
-            return HttpResponseRedirect(page_address("set-up"))
+            return HttpResponseRedirect(page_url("set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:
         person = verify(
@@ -83,17 +83,17 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
             directory=chosen or None,
         )
     except SignInRefused as refusal:
-        context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG)
+        context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG_CREDENTIALS)
         return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
         context["refusal"] = gettext(problem.detail)
         return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
-        sessions.await_code(request, person)
-        response = HttpResponseRedirect(f"{page_address('sign-in-code')}?{urlencode({'next': there})}")
+        sessions.await_code(request, person)  # nobody is signed in before the code is right
+        response = HttpResponseRedirect(f"{page_url('sign-in-code')}?{urlencode({'next': next_url})}")
     else:
         sessions.start(request, person)
-        response = HttpResponseRedirect(there)
+        response = HttpResponseRedirect(next_url)
     response.set_cookie(
         _LAST_CHOICE, chosen, max_age=_LAST_CHOICE_SECONDS, secure=request.is_secure(), httponly=True, samesite="Lax"
     )
@@ -103,13 +103,13 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def sign_in_code(request: HttpRequest) -> HttpResponseBase:
-    """The code of the authenticator, after the right password."""
-    there = _way_on(request)
-    person = sessions.find_awaited(request)
+    """Ask for the authenticator's code after the right password."""
+    next_url = _next_page(request)
+    person = sessions.find_person_awaiting_code(request)
     if person is None:
         messages.warning(request, gettext("That took too long. Sign in again."))
-        return HttpResponseRedirect(f"{page_address('sign-in')}?{urlencode({'next': there})}")
-    context = {"next": there, "person": person}
+        return HttpResponseRedirect(f"{page_url('sign-in')}?{urlencode({'next': next_url})}")
+    context = {"next": next_url, "person": person}
     if request.method == "GET":
         return render(request, "console/account/sign_in_code.html", context)
     try:
@@ -118,34 +118,27 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
         context["refusal"] = gettext(WRONG_CODES[refusal.reason])
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
-    return HttpResponseRedirect(there)
+    return HttpResponseRedirect(next_url)
 
 
-@console_page("POST", may_lack_second_factor=True)
+@page_at("sign-out", "sign-out", "POST", may_lack_second_factor=True)
 def sign_out(page: PageContext) -> HttpResponseBase:
     sessions.sign_out(page.request)
-    return page.redirect("sign-in", said=gettext("You are signed out."))
+    return page.redirect("sign-in", message=gettext("You are signed out."))
 
 
 @never_cache
 def sign_in_to_admin(request: HttpRequest) -> HttpResponse:
-    """In the place of Django admin's own page, which knows no second factor. It sends those here whom it refuses."""
+    """Replace Django admin's sign-in, which knows no second factor. Admin also sends people here who may not enter."""
     if isinstance(request.user, Person) and second_factor.is_missing(request.user):
-        return HttpResponseRedirect(page_address("second-factor"))
+        return HttpResponseRedirect(page_url("second-factor"))
     if request.user.is_authenticated and not admin.site.has_permission(request):
         raise PermissionDenied
-    there = own_path(request, request.GET.get("next", "")) or reverse("admin:index")
-    return HttpResponseRedirect(f"{page_address('sign-in')}?{urlencode({'next': there})}")
+    next_url = same_site_path(request, request.GET.get("next", "")) or reverse("admin:index")
+    return HttpResponseRedirect(f"{page_url('sign-in')}?{urlencode({'next': next_url})}")
 
 
-def _way_on(request: HttpRequest) -> str:
-    """Where to after signing in: a page of this gateway and of no other."""
-    there = request.POST.get("next") or request.GET.get("next") or ""
-    return own_path(request, there) or page_address("home")
-
-
-urls = [
-    path("sign-in", sign_in, name="sign-in"),
-    path("sign-in/code", sign_in_code, name="sign-in-code"),
-    path("sign-out", sign_out, name="sign-out"),
-]
+def _next_page(request: HttpRequest) -> str:
+    """The page after signing in: always one of this gateway, so that sign-in is no open redirect."""
+    next_url = request.POST.get("next") or request.GET.get("next") or ""
+    return same_site_path(request, next_url) or page_url("home")

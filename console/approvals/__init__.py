@@ -1,1 +1,1 @@
-"""The pages of approvals: what waits, the page of a change, and the decision."""
+"""The pages of approvals: the inbox, single change requests, and several reviewed together."""

@@ -1,117 +1,112 @@
-"""A change that waits for a person, with everything needed to decide it, and what became of it."""
+"""A change request: everything needed to decide it, the decision, and its outcome."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from approvals.errors import NotPending
 from approvals.models import Status
-from console.approvals.grouped_review import address_of, find_next, next_waiting
-from console.approvals.inbox import kept_filters
-from console.page_context import PageContext, console_page, page_address
-from console.shared.change_facts import facts_of_request
+from console.approvals.inbox import UNDER_WAY, change_request_url, filter_query, next_url
+from console.page_context import PageContext, page_at
+from console.shared.wording import change_request_facts
 from core import shown_once
 from core.errors import GatewayError
 from core.shapes import parse_guid
-from directory.shapes.wording.change_words import say
+from directory.shapes.wording.change_words import describe_change
 
-_DONE: Final = {
-    Status.PENDING: _("Your approval is kept. Somebody else has to approve it too."),
-    Status.APPROVED: _("Approved. A worker makes the change now."),
-    Status.REJECTED: _("Rejected. The requester reads your comment."),
-    Status.CANCELLED: _("Withdrawn."),
+_DECISION_MESSAGES: Final = {
+    Status.PENDING: gettext_lazy("Your approval is kept. Somebody else has to approve it too."),
+    Status.APPROVED: gettext_lazy("Approved. A worker makes the change now."),
+    Status.REJECTED: gettext_lazy("Rejected. The requester reads your comment."),
+    Status.CANCELLED: gettext_lazy("Withdrawn."),
 }
-RUNS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
-"""What a run is asked for by."""
-_UNDER_WAY: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
-"""Decided, and not yet at an end."""
+_RUN_OPERATIONS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
+"""The operations that start a run."""
 
 
-@console_page()
-def change(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    return _page(page, request_id)
-
-
-def _page(page: PageContext, request_id: UUID, **context: Any) -> HttpResponseBase:
+@page_at("changes/<uuid:request_id>", "change")
+def change(
+    page: PageContext, /, request_id: UUID, problem: GatewayError | None = None, **_decision: str
+) -> HttpResponseBase:
     review = page.perform("change-requests.read-review", id=request_id)
-    decided = parse_guid(page.query.get("decided", ""))
+    previous = parse_guid(page.query.get("decided", ""))
+    decided = None
+    if previous is not None and previous != request_id:
+        with suppress(GatewayError):  # `decided` comes from the URL: the request may not exist or be visible
+            decided = _outcome(page, previous)
     is_pending = review["changeRequest"]["status"] == Status.PENDING
     return page.render(
         "approvals/change.html",
         {
             "review": review,
             "change": review["changeRequest"],
-            "said": say(facts_of_request(review)),
-            "next": next_waiting(page, after=request_id),
-            "previous": next_waiting(page, after=request_id, backwards=True),
-            "decided": _find_outcome(page, decided) if decided is not None and decided != request_id else None,
-            "is_under_way": review["changeRequest"]["status"] in _UNDER_WAY,
-            "is_run": review["changeRequest"]["operation"] in RUNS,
+            "words": describe_change(change_request_facts(review)),
+            "next": next_url(page, after=str(request_id)),
+            "previous": next_url(page, after=str(request_id), backwards="true"),
+            "decided": decided,
+            "is_under_way": review["changeRequest"]["status"] in UNDER_WAY,
+            "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
             "may_see_log": page.may("operations.read"),
-            "kept": kept_filters(page),
-            "comment": page.form.get("comment", ""),
+            "kept": filter_query(page),
+            "comment": page.form.get("comment", "") if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),
             "generated_password": shown_once.take(page.request),
-            **context,
+            "problem": problem,
         },
     )
 
 
-def _find_outcome(page: PageContext, request_id: UUID) -> dict[str, Any] | None:
-    """The same; None for a request that the person may not see, or that an address has made up."""
-    try:
-        return _outcome(page, request_id)
-    except GatewayError:
-        return None
-
-
 def _outcome(page: PageContext, request_id: UUID) -> dict[str, Any]:
-    """How a request stands that was just decided."""
+    """The context about a request that was just decided."""
     review = page.perform("change-requests.read-review", id=request_id)
     change = review["changeRequest"]
     return {
         "change": change,
-        "headline": str(say(facts_of_request(review))),
-        "is_under_way": change["status"] in _UNDER_WAY,
+        "headline": str(describe_change(change_request_facts(review))),
+        "is_under_way": change["status"] in UNDER_WAY,
         "secretUntil": review["secretUntil"],
     }
 
 
-@console_page()
+@page_at("changes/<uuid:request_id>/outcome", "change-outcome")
 def outcome(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """How a decided request stands; it asks for itself until that is known."""
+    """The outcome of a decided request; it polls until the outcome is known."""
     return page.render("approvals/_outcome.html", {"decided": _outcome(page, request_id)})
 
 
-@console_page(get="change-requests.read-forecast")
+@page_at("changes/<uuid:request_id>/forecast", "change-forecast", get="change-requests.read-forecast")
 def forecast(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """What would become of the change now: read from the directory, so it comes after the page."""
+    """What the change would do now. It reads the directory, so it loads after the page."""
     try:
         found = page.perform("change-requests.read-forecast", id=request_id)
     except NotPending as refusal:
-        return _in_its_place(page, refusal)
+        return _render_in_place(page, refusal)
     review = page.perform("change-requests.read-review", id=request_id)
     now = {**review, "unlisted": {}, "changeRequest": {**review["changeRequest"], "changes": found["changes"]}}
     return page.render(
         "approvals/_change_forecast.html",
-        {"forecast": found, "now": say(facts_of_request(now)), "review": review, "change": review["changeRequest"]},
+        {
+            "forecast": found,
+            "now": describe_change(change_request_facts(now)),
+            "review": review,
+            "change": review["changeRequest"],
+        },
     )
 
 
-@console_page(get="change-requests.read-run-plan")
+@page_at("changes/<uuid:request_id>/run-plan", "change-run-plan", get="change-requests.read-run-plan")
 def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """What a run would mean for each of its accounts now, as its plan was shown."""
+    """What a waiting run would do to each of its accounts now."""
     try:
         plan = page.perform("change-requests.read-run-plan", id=request_id)
     except NotPending as refusal:
-        return _in_its_place(page, refusal)
+        return _render_in_place(page, refusal)
     effects = [account["effect"] for account in plan["accounts"]]
     return page.render(
         "approvals/_run_plan.html",
@@ -123,101 +118,69 @@ def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
     )
 
 
-def _in_its_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
-    """That a request was decided while a part of its page was on its way, most often by whoever sees the page.
+def _render_in_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
+    """Say in place of a part of the page that the request has been decided meanwhile.
 
-    They would be told of a failure above the page that they are just leaving.
+    Most often the same person has just decided it: an error above the page that they are leaving would confuse them.
     """
     if not page.is_partial:
         raise refusal
     return page.render("_problem.html", {"problem": refusal}, status=200)
 
 
-@console_page("POST")
+@page_at("changes/<uuid:request_id>/ask-anew", "change-ask-anew", "POST", form=change)
 def resubmit(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Replace a stale request by one with the values of now, and show that one."""
-    try:
-        new = page.perform("change-requests.ask-anew", id=request_id)
-    except GatewayError as refusal:
-        return _page(page, request_id, problem=refusal)
-    return page.redirect(
-        "change", request_id=new["id"], said=gettext("It was asked for anew: these are the values of now.")
-    )
+    """Replace a stale request by a new one with the present values, and show the new one."""
+    new = page.perform("change-requests.ask-anew", id=request_id)
+    message = _("This new request has the present values.")
+    return page.redirect("change", request_id=new["id"], message=message)
 
 
-@console_page("POST")
+@page_at("changes/<uuid:request_id>/approve", "change-approve", "POST", form=change, fixed={"decision": "approve"})
+@page_at("changes/<uuid:request_id>/reject", "change-reject", "POST", form=change, fixed={"decision": "reject"})
+@page_at("changes/<uuid:request_id>/cancel", "change-cancel", "POST", form=change, fixed={"decision": "cancel"})
 def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBase:
-    """Approve, reject or cancel, as the button pressed says; then on to the next one that waits.
+    """Approve, reject or cancel a request, then go to the next one that waits.
 
-    What becomes of this one is told there. Without a next one the request's own page is followed.
+    The next page shows the outcome of this request. If no other waits, its own page does.
     """
-    comment = page.form.get("comment", "").strip()
+    comment, code = (page.form.get(name, "").strip() for name in ("comment", "code"))
     bodies: Mapping[str, Any] = {
         "approve": {
             "digest": page.form.get("digest", ""),
             "comment": comment or None,
-            **({"code": code} if (code := page.form.get("code", "").strip()) else {}),
+            **({"code": code} if code else {}),
         },
         "reject": {"comment": comment},
         "cancel": None,
     }
-    try:
-        decided = page.perform(f"change-requests.{decision}", id=request_id, body=bodies[decision])
-    except GatewayError as refusal:
-        return _page(page, request_id, problem=refusal)
+    decided = page.perform(f"change-requests.{decision}", id=request_id, body=bodies[decision])
     status = Status(decided["status"])
-    goes_on = decision != "cancel" and status is not Status.PENDING
-    following = find_next(page, after=request_id) if goes_on else None
-    if following is not None:
-        return page.redirect_to(address_of(page, following, decided=str(request_id)))
-    return page.redirect("change", request_id=request_id, said=str(_DONE[status]))
+    if decision != "cancel" and status is not Status.PENDING:
+        following = next_url(page, after=str(request_id), decided=request_id)
+        if following is not None:
+            return page.redirect_to(following)
+    return page.redirect("change", request_id=request_id, message=str(_DECISION_MESSAGES[status]))
 
 
-@console_page("POST")
+@page_at("changes/<uuid:request_id>/comment", "change-comment", "POST", form=change)
 def comment(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Ask back, or answer; the request keeps waiting."""
-    body = {"comment": page.form.get("comment", "")}
-    return _talk(page, request_id, "comment", body, gettext("Said; the others are told."))
+    """Add a question or an answer; the request keeps waiting."""
+    page.perform("change-requests.comment", id=request_id, body={"comment": page.form.get("comment", "")})
+    return page.redirect_to(change_request_url(page, request_id), message=_("Sent; the others are notified."))
 
 
-@console_page("POST")
+@page_at("changes/<uuid:request_id>/assign", "change-assign", "POST", form=change)
 def assign(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Ask one person to decide, or nobody in particular."""
+    """Assign the request to one person, or to nobody in particular."""
     username = page.form.get("username", "").strip() or None
-    if username:
-        message = gettext("It is for {name} now.").format(name=username)
-    else:
-        message = gettext("It is for nobody in particular.")
-    return _talk(page, request_id, "assign", {"username": username}, message)
+    page.perform("change-requests.assign", id=request_id, body={"username": username})
+    message = _("It is for {name} now.").format(name=username) if username else _("It is for nobody in particular.")
+    return page.redirect_to(change_request_url(page, request_id), message=message)
 
 
-def _talk(page: PageContext, request_id: UUID, action: str, body: Mapping[str, Any], message: str) -> HttpResponseBase:
-    try:
-        page.perform(f"change-requests.{action}", id=request_id, body=body)
-    except GatewayError as refusal:
-        return _page(page, request_id, problem=refusal, comment="")
-    messages.success(page.request, message)
-    return page.redirect_to(page_address("change", request_id=request_id) + kept_filters(page))
-
-
-@console_page("POST")
+@page_at("changes/<uuid:request_id>/secret", "change-secret", "POST")
 def secret(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Show the generated password on the page of the request, this once."""
+    """Show the generated password once, on the page of the request."""
     given = page.perform("change-requests.reveal-secret", id=request_id)
     return page.redirect_showing(given["generatedPassword"], "change", request_id=request_id)
-
-
-urls = [
-    path("changes/<uuid:request_id>", change, name="change"),
-    path("changes/<uuid:request_id>/outcome", outcome, name="change-outcome"),
-    path("changes/<uuid:request_id>/forecast", forecast, name="change-forecast"),
-    path("changes/<uuid:request_id>/run-plan", run_plan, name="change-run-plan"),
-    path("changes/<uuid:request_id>/ask-anew", resubmit, name="change-ask-anew"),
-    path("changes/<uuid:request_id>/comment", comment, name="change-comment"),
-    path("changes/<uuid:request_id>/assign", assign, name="change-assign"),
-    path("changes/<uuid:request_id>/secret", secret, name="change-secret"),
-    *(
-        path(f"changes/<uuid:request_id>/{decision}", decide, {"decision": decision}, name=f"change-{decision}")
-        for decision in ("approve", "reject", "cancel")
-    ),
-]

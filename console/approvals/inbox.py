@@ -1,109 +1,253 @@
-"""The inbox: what waits for a person in lines, sorted and filtered, from which several are ticked to be decided."""
+"""The inbox of change requests, sorted and filtered, and the page that decides several of them together."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
-from console.page_context import PageContext, console_page, page_address
-from console.shared.change_facts import facts_of_request
+from console.page_context import PageContext, page_at, page_url
+from console.shared.wording import change_request_facts
+from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
 from directory.shapes.kinds import Kind
-from directory.shapes.wording.change_words import ChangeWords, say, say_many
+from directory.shapes.wording.change_words import ChangeWords, describe_change, describe_changes
 
-FILTERS: Final[tuple[str, ...]] = (
-    *("q", "risk", "operation", "owner", "key", "kind", "attribute"),
-    *("olderThanHours", "mine", "sort"),
+_FILTERS: tuple[str, ...] = (
+    *("q", "risk", "operation", "owner", "key", "kind", "attribute", "olderThanHours", "mine", "sort"),
 )
-"""The parameters of the inbox that go with a request opened from it, so that the next one comes from the same list."""
+"""The inbox's parameters. Links to a request carry them, so that the next request comes from the same list."""
+UNDER_WAY: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
+"""The statuses of requests that are approved, but not finished."""
 _ORDERS: Final = {
-    "urgency": _("Most dangerous, then oldest"),
-    "oldest": _("Oldest"),
-    "newest": _("Newest"),
-    "expiring": _("Expires first"),
-    "object": _("Object"),
-    "owner": _("Requested by"),
-    "key": _("Key"),
+    "urgency": gettext_lazy("Most dangerous, then oldest"),
+    "oldest": gettext_lazy("Oldest"),
+    "newest": gettext_lazy("Newest"),
+    "expiring": gettext_lazy("Expires first"),
+    "object": gettext_lazy("Object"),
+    "owner": gettext_lazy("Requested by"),
+    "key": gettext_lazy("Key"),
 }
-_AGES: Final = {"1": _("An hour"), "24": _("A day"), "72": _("Three days"), "168": _("A week")}
+_GROUP_PREFIX: Final = "group:"
+"""Prefixes the id of a request that stands for its whole group."""
+_AGES: Final = {
+    "1": gettext_lazy("An hour"),
+    "24": gettext_lazy("A day"),
+    "72": gettext_lazy("Three days"),
+    "168": gettext_lazy("A week"),
+}
 
 
-@console_page()
+@page_at("changes/", "changes")
 def changes(page: PageContext) -> HttpResponseBase:
-    """What waits, unless another state is asked for (`status=any` for all of them)."""
+    """The requests that wait, or those with `status` (`any` for all)."""
     found = page.perform("change-requests.list-inbox", query={"pageSize": "50", **page.query})
     return page.render(
         "approvals/changes.html",
         {
             "found": found,
-            "lines": [line_of(page, item) for item in found["items"]],
+            "lines": [inbox_line(page, item) for item in found["items"]],
             "status": page.query.get("status", Status.PENDING),
             "statuses": list(Status),
             "risks": list(Risk),
             "orders": _ORDERS,
             "ages": _AGES,
             "kinds": list(Kind),
-            "operations": sorted(item.name for item in operations() if _may_wait(item)),
-            "narrowed": sum(name in page.query for name in FILTERS if name not in ("sort", "risk", "q")),
-            "kept": kept_filters(page),
+            "operations": sorted(item.name for item in operations() if _can_wait(item)),
+            "narrowed": sum(name in page.query for name in _FILTERS if name not in ("sort", "risk", "q")),
+            "kept": filter_query(page),
             "may_decide": page.may("change-requests.approve"),
-            "statistics": (
-                page.perform("change-requests.read-statistics") if page.may("change-requests.read-statistics") else None
-            ),
+            "statistics": page.perform_if_admitted("change-requests.read-statistics"),
         },
     )
 
 
-def kept_filters(page: PageContext, **more: str) -> str:
-    """The inbox's filter and order, and more parameters, as the end of an address: empty, or beginning with `?`."""
-    filters = {name: page.query[name] for name in FILTERS if name in page.query}
-    query = urlencode({**more, **filters})
+def _filters(page: PageContext) -> dict[str, str]:
+    return {name: page.query[name] for name in _FILTERS if name in page.query}
+
+
+def filter_query(page: PageContext, **more: str) -> str:
+    """The inbox's parameters, and `more`, as a URL's query: empty, or beginning with `?`."""
+    query = urlencode({**more, **_filters(page)})
     return f"?{query}" if query else ""
 
 
-def line_of(page: PageContext, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A line as the page shows it: what changes, why, who asks; a group by what its changes have in common."""
+def inbox_line(page: PageContext, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The context of a line: one request, or a group described by what its changes have in common."""
     first = item["first"][0]
     change = first["changeRequest"]
-    facts = [facts_of_request(each) for each in item["first"]]
-    words = say(facts[0])
+    facts = [change_request_facts(each) for each in item["first"]]
+    words = describe_change(facts[0])
     is_group = item["count"] > 1
-    if is_group:
-        address = page_address("changes-together") + kept_filters(page, groupOf=change["id"])
-    else:
-        address = page_address("change", request_id=change["id"]) + kept_filters(page)
     return {
         **item,
         "is_group": is_group,
         "change": change,
         "targetKind": first["targetKind"],
-        "headline": say_many(facts, item["count"]) if is_group else str(words),
+        "headline": describe_changes(facts, item["count"]) if is_group else str(words),
         "beside": facts[0].target.account_and_place,
         "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
         "others": item["count"] - 3,
         "details": [] if is_group else _first_details(words),
-        "address": address,
-        "value": ("group:" if is_group else "") + change["id"],
+        "address": (
+            page_url("changes-together") + filter_query(page, groupOf=change["id"])
+            if is_group
+            else change_request_url(page, change["id"])
+        ),
+        "value": (_GROUP_PREFIX if is_group else "") + change["id"],
     }
 
 
 def _first_details(words: ChangeWords) -> list[str]:
-    """What becomes of the attributes, as far as one line has room for it."""
+    """The first three changes of attributes, and how many more there are."""
     shown = [str(detail) for detail in words.details[:3]]
     rest = len(words.details) - len(shown)
-    return [*shown, gettext("and {count} more").format(count=rest)] if rest > 0 else shown
+    return [*shown, _("and {count} more").format(count=rest)] if rest > 0 else shown
 
 
-def _may_wait(operation: Operation) -> bool:
+def _can_wait(operation: Operation) -> bool:
+    """Whether calls of the operation can be held for approval."""
     if operation.effect is Effect.ADMINISTER:
         return find_audited_model(operation.resource).gives_access
     return operation.effect is Effect.CHANGE
 
 
-urls = [path("changes/", changes, name="changes")]
+@page_at("changes/together", "changes-together")
+def review_group(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+    """Review several requests: those of one call (`groupOf`), or those ticked in the inbox (`change`)."""
+    selection = _selection(page)
+    found = page.perform("change-requests.read-together", query=selection)
+    items = [_with_words(item) for item in found["items"]]
+    waiting = [item for item in items if item["changeRequest"]["status"] == Status.PENDING]
+    return page.render(
+        "approvals/grouped_review.html",
+        {
+            "together": found,
+            "headline": _headline(items, found["total"]),
+            "union": [{**each, "rest": each["distinct"] - len(each["values"])} for each in found["union"]],
+            "selection": urlencode(selection),
+            "fields": list(selection.items()),
+            "is_group": "ids" not in selection and "," not in selection.get("groupOf", ""),
+            "first": items[0]["changeRequest"] if items else None,
+            "reasons": list(dict.fromkeys(item["changeRequest"]["reason"] for item in items)),
+            "exceptions": [item for item in waiting if item["differs"]],
+            "alike": [item for item in waiting if not item["differs"]],
+            "decided": [item for item in items if item["changeRequest"]["status"] != Status.PENDING],
+            "waiting": len(waiting),
+            "may_decide": any(item["mayReject"] for item in waiting),
+            "may_approve": any(item["mayApprove"] for item in waiting),
+            "is_open": _has_unfinished(found),
+            "next": next_url(page, leaveOut=",".join(item["changeRequest"]["id"] for item in waiting)),
+            "kept": filter_query(page),
+            "comment": page.form.get("comment", ""),
+            "ticked": page.request.POST.getlist("change"),
+            "problem": problem,
+        },
+    )
+
+
+def _selection(page: PageContext) -> dict[str, str]:
+    """The requests on the page, as the operation's query. The form that decides also sends which of them are ticked."""
+    if page.is_post:
+        return {name: page.form[name] for name in ("ids", "groupOf") if page.form.get(name)}
+    given = page.request.GET
+    ticked = given.getlist("change")
+    named = {
+        "ids": [value for value in ticked if not value.startswith(_GROUP_PREFIX)],
+        "groupOf": [value.removeprefix(_GROUP_PREFIX) for value in ticked if value.startswith(_GROUP_PREFIX)],
+    }
+    found = {name: ",".join([*given.getlist(name), *values]) for name, values in named.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
+    facts = change_request_facts(item)
+    return {
+        **item,
+        "facts": facts,
+        "words": describe_change(facts),
+        "beside": facts.target.account_and_place,
+        "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
+    }
+
+
+def _headline(items: list[dict[str, Any]], total: int) -> str:
+    if len(items) == 1:
+        return str(items[0]["words"])
+    return describe_changes([item["facts"] for item in items], total)
+
+
+def change_request_url(page: PageContext, request_id: UUID | str, **more: str) -> str:
+    """The URL of a request's page, with the parameters of the inbox that the person came from."""
+    return page_url("change", request_id=request_id) + filter_query(page, **more)
+
+
+def next_url(page: PageContext, *, decided: UUID | None = None, **which: str) -> str | None:
+    """The URL of the next request in the inbox that the person came from; None after the last.
+
+    `which` are parameters of `change-requests.find-next`. The next page shows the outcome of the one just `decided`.
+    """
+    if not page.may("change-requests.find-next"):
+        return None
+    given = {name: value for name, value in which.items() if value}
+    found = page.perform("change-requests.find-next", query={**_filters(page), **given})["id"]
+    return (
+        change_request_url(page, found, **({"decided": str(decided)} if decided else {})) if found is not None else None
+    )
+
+
+@page_at("changes/together/decide", "changes-decide", "POST", form=review_group)
+def decide(page: PageContext) -> HttpResponseBase:
+    """Approve or reject the ticked requests, then show those that are left."""
+    ticked = page.request.POST.getlist("change")
+    decision = "reject" if page.form.get("decision") == "reject" else "approve"
+    code = page.form.get("code", "").strip()
+    body = {
+        "decision": decision,
+        # Each request with the digest of what the page showed: a changed one is not decided.
+        "changeRequests": [dict(zip(("id", "digest"), value.split(":", 1), strict=False)) for value in ticked],
+        "comment": page.form.get("comment", "").strip() or None,
+        **({"code": code} if code else {}),
+    }
+    decided = page.perform("change-requests.decide", body=body)
+    if decision == "approve":
+        done, not_done = _("{count} of {total} approved."), _("{count} not approved: {reason}")
+    else:
+        done, not_done = _("{count} of {total} rejected."), _("{count} not rejected: {reason}")
+    if decided["succeeded"]:
+        messages.success(page.request, done.format(count=decided["succeeded"], total=decided["total"]))
+    # Each reason once, with its count.
+    for reason, count in Counter(item["problem"]["detail"] for item in decided["results"] if item["problem"]).items():
+        messages.error(page.request, not_done.format(count=count, reason=reason))
+    return page.redirect_to(f"{page_url('changes-together')}?{urlencode(_selection(page))}")
+
+
+@page_at("changes/together/progress", "changes-together-progress")
+def progress(page: PageContext) -> HttpResponseBase:
+    """The outcomes of the decided requests; it polls until all are known."""
+    selection = _selection(page)
+    found = page.perform("change-requests.read-together", query={**selection, "status": Status.PENDING})
+    return page.render(
+        "approvals/_grouped_progress.html",
+        {"together": found, "selection": urlencode(selection), "is_open": _has_unfinished(found)},
+    )
+
+
+def _has_unfinished(found: Mapping[str, Any]) -> bool:
+    """Whether the page has to poll for outcomes."""
+    return any(status in found["statuses"] for status in UNDER_WAY)
+
+
+@page_at("changes/together/forecasts", "changes-together-forecasts", get="change-requests.read-forecasts")
+def forecasts(page: PageContext) -> HttpResponseBase:
+    """What each change would do now. It reads the directory, so it loads after the page."""
+    selection = _selection(page)
+    forecasts = page.perform("change-requests.read-forecasts", query=selection)
+    return page.render("approvals/_grouped_forecasts.html", {"forecasts": forecasts, "selection": urlencode(selection)})

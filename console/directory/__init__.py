@@ -1,1 +1,1 @@
-"""The pages of the directory: browse, search, and lists of objects. The page of one object is in `objects`."""
+"""The pages of the directory: browsing, searching and lists of objects. `objects` has the pages of one object."""

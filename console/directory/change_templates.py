@@ -1,93 +1,50 @@
-"""Templates for who joins, moves or leaves: kept here, used in `selection.from_template`."""
+"""Templates for joiners, movers and leavers: list, edit and delete. `selection.from_template` applies them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.urls import path
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from console.page_context import PageContext, console_page
-from console.shared.fields import lines_of
+from console.page_context import PageContext, page_at
+from console.shared.forms import split_lines
 from core.errors import Forbidden, GatewayError
-from directory.shapes.attribute_updates import pointer
+from directory.shapes.inputs import pointer
 
 Record = Mapping[str, Any]
 
-OCCASIONS: Final[Mapping[str, Promise | str]] = {
+OCCASIONS = {
     "joiner": gettext_lazy("Joiner: somebody new"),
     "mover": gettext_lazy("Mover: somebody changes to another team"),
     "leaver": gettext_lazy("Leaver: somebody leaves"),
 }
-ACCOUNT: Final[Mapping[str, Promise | str]] = {
+ACCOUNT_CHANGES = {
     "keep": gettext_lazy("Stays as it is; a new one is disabled"),
     "enable": gettext_lazy("Is enabled; a new one gets a generated password, shown once"),
     "disable": gettext_lazy("Is disabled"),
 }
-_FREE_LINES: Final = 3
-"""Empty fields of a list that can be made longer."""
+_EMPTY_LINES = 3
+"""Empty fields at the end of each list, to add entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One of several fields of a kind, with where a refusal names it."""
-
-    text: str
-    pointer: str
-    values: str = ""
-
-
-@console_page()
+@page_at("templates/", "change-templates")
 def change_templates(page: PageContext) -> HttpResponseBase:
-    query = {"pageSize": "100", **{name: page.query[name] for name in ("cursor",) if name in page.query}}
+    query = {"pageSize": "100", **({"cursor": page.query["cursor"]} if "cursor" in page.query else {})}
     found = page.perform("change-templates.list", query=query)
     return page.render("directory/change_templates.html", {"found": found, "occasions": OCCASIONS})
 
 
-@console_page("GET", "POST")
-def create(page: PageContext) -> HttpResponseBase:
-    if not page.may("change-templates.create"):
-        raise Forbidden
-    if page.request.method != "POST":
-        return _form(page, {"occasion": page.query.get("occasion", "joiner")})
-    body = _body(page)
-    try:
-        made = page.perform("change-templates.create", body=body)
-    except GatewayError as refusal:
-        return _form(page, body, problem=refusal)
-    return page.redirect("change-templates", said=_("{name} is saved.").format(name=made["name"]))
-
-
-@console_page("GET", "POST")
-def edit(page: PageContext, template_id: UUID) -> HttpResponseBase:
-    """A template to change, for whom may keep them; others see what it does where they use it."""
-    if not page.may("change-templates.update"):
-        raise Forbidden
-    record = page.perform("change-templates.read", id=template_id)
-    if page.request.method != "POST":
-        return _form(page, _typed(record), record=record)
-    body = _body(page)
-    try:
-        seen = page.form.get("version")
-        page.answer("change-templates.update", id=template_id, body=body, if_match=seen)
-    except GatewayError as refusal:
-        return _form(page, body, record=record, problem=refusal)
-    return page.redirect("change-templates", said=_("{name} is saved.").format(name=body["name"]))
-
-
-@console_page("POST")
+@page_at("templates/<uuid:template_id>/delete", "change-template-delete", "POST")
 def delete(page: PageContext, template_id: UUID) -> HttpResponseBase:
     name = page.perform("change-templates.read", id=template_id)["name"]
     page.perform("change-templates.delete", id=template_id)
-    return page.redirect("change-templates", said=_("{name} is deleted.").format(name=name))
+    return page.redirect("change-templates", message=_("{name} is deleted.").format(name=name))
 
 
-def _typed(record: Record) -> dict[str, Any]:
-    """What the form says of a template. What cannot be seen of it stays under its id."""
+def _template_fields(record: Record) -> dict[str, Any]:
+    """The form's fields of a template. An object that the person cannot see appears as its id, so saving keeps it."""
     return {
         **record,
         "parent": record["parent"] and _reference(record["parent"]),
@@ -99,52 +56,56 @@ def _reference(named: Record) -> str:
     return str(named["distinguishedName"] or named["id"])
 
 
-def _body(page: PageContext) -> dict[str, Any]:
+def _template_body(page: PageContext) -> dict[str, Any]:
     form = page.request.POST
     rows = zip(form.getlist("attribute.name"), form.getlist("attribute.values"), strict=False)
     return {
-        "name": form.get("name", ""),
-        "description": form.get("description", ""),
-        "occasion": form.get("occasion", ""),
+        **{name: form.get(name, "") for name in ("name", "description", "occasion", "account")},
         "parent": form.get("parent", "").strip() or None,
         **{member: [text.strip() for text in form.getlist(member) if text.strip()] for member in ("joins", "leaves")},
         "leavesOthers": "leavesOthers" in form,
-        "attributes": {name.strip(): lines_of(values) for name, values in rows if name.strip()},
-        "account": form.get("account", ""),
+        "attributes": {name.strip(): split_lines(values) for name, values in rows if name.strip()},
     }
 
 
-def _form(
-    page: PageContext, typed: Mapping[str, Any], *, record: Record | None = None, problem: GatewayError | None = None
+def _template_form(
+    page: PageContext, template_id: UUID | None = None, problem: GatewayError | None = None
 ) -> HttpResponseBase:
+    """The form of a template. Raises Forbidden for people who may not edit templates: they see it when they use it."""
+    if not page.may("change-templates.update" if template_id else "change-templates.create"):
+        raise Forbidden
+    record = page.perform("change-templates.read", id=template_id) if template_id else None
+    new = {"occasion": page.query.get("occasion", "joiner")}
+    typed: Record = _template_body(page) if problem else _template_fields(record) if record else new
+    empty = [""] * _EMPTY_LINES
+
+    def lines(member: str) -> list[tuple[str, str]]:
+        """The fields of a list, each with the JSON pointer by which a refusal names it."""
+        texts = [*typed.get(member, ()), *empty]
+        return [(text, pointer(member, str(index))) for index, text in enumerate(texts)]
+
+    known = [(name, "\n".join(values)) for name, values in typed.get("attributes", {}).items()]
     context = {
         "typed": typed,
         "record": record,
         "occasions": OCCASIONS,
-        "account_changes": ACCOUNT,
+        "account_changes": ACCOUNT_CHANGES,
         "lists": [
-            ("joins", _("Groups to join"), _lines("joins", typed.get("joins", ()))),
-            ("leaves", _("Groups to leave"), _lines("leaves", typed.get("leaves", ()))),
+            ("joins", _("Groups to join"), lines("joins")),
+            ("leaves", _("Groups to leave"), lines("leaves")),
         ],
-        "attributes": _attributes(typed.get("attributes", {})),
+        "attributes": [*known, *((name, "") for name in empty)],
         "problem": problem,
     }
     return page.render("directory/change_template.html", context)
 
 
-def _lines(member: str, texts: Iterable[str]) -> list[Line]:
-    shown = [*texts, *[""] * _FREE_LINES]
-    return [Line(text, pointer(member, str(index))) for index, text in enumerate(shown)]
-
-
-def _attributes(given: Mapping[str, Sequence[str]]) -> list[Line]:
-    known = [Line(name, pointer("attributes", name), "\n".join(values)) for name, values in given.items()]
-    return [*known, *[Line("", "")] * _FREE_LINES]
-
-
-urls = [
-    path("templates/", change_templates, name="change-templates"),
-    path("templates/new", create, name="change-template-new"),
-    path("templates/<uuid:template_id>", edit, name="change-template"),
-    path("templates/<uuid:template_id>/delete", delete, name="change-template-delete"),
-]
+@page_at("templates/new", "change-template-new", "GET", "POST", form=_template_form)
+@page_at("templates/<uuid:template_id>", "change-template", "GET", "POST", form=_template_form)
+def save(page: PageContext, template_id: UUID | None = None) -> HttpResponseBase:
+    body = _template_body(page)
+    if template_id is None:
+        page.perform("change-templates.create", body=body)
+    else:
+        page.answer("change-templates.update", id=template_id, body=body, if_match=page.form.get("version"))
+    return page.redirect("change-templates", message=_("{name} is saved.").format(name=body["name"]))

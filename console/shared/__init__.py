@@ -1,1 +1,1 @@
-"""What pages of several parts share: forms, lists, charts, downloads."""
+"""Code that several parts of the console share: forms, lists and downloads, charts, wording."""

@@ -1,36 +1,42 @@
-"""What the pages of long lists share. A page comes at once and its objects after it, by a request of their own:
-a search of the whole of a large domain takes the domain controller longer than a page may take.
+"""Pages of long lists. The page comes at once and fetches its objects by a second request: a domain controller may
+take longer to search a large domain than a page may take.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from django.http import HttpResponseBase
+from django.utils.http import content_disposition_header
 
-from console.page_context import PageContext
+from console.page_context import PageContext, page_at
+from core.call import StreamFormat
 from core.errors import FieldError, GatewayError
+from core.operation import find_operation
 from directory.errors import ObjectNotFound
+from gateway.surfaces.rendering import stream_response
 
+_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 PAGE_SIZES = ("25", "50", "100", "250", "500")
-USUAL = {"sort": "name", "pageSize": "50", "scope": "subtree"}
-"""The parameters of a search that whoever gives none gets."""
+DEFAULT_QUERY = {"sort": "name", "pageSize": "50", "scope": "subtree"}
+"""The default parameters of a search."""
 _PARAMETERS = ("q", "filter", "base", "scope", "sort", "attributes", "pageSize", "cursor")
 
 
-def given_in(page: PageContext) -> dict[str, str]:
-    """The parameters of a search, of those in the page's address."""
+def search_parameters(page: PageContext) -> dict[str, str]:
+    """The search parameters in the page's address."""
     return {name: page.query[name] for name in _PARAMETERS if name in page.query}
 
 
 def wants_objects(page: PageContext) -> bool:
-    """Whether the objects are asked for: by htmx, or (`now`) by a link for whom it does not run."""
+    """Whether the request is for the objects: from htmx, or by the `now` link for browsers without scripts."""
     return page.is_partial or "now" in page.query
 
 
-def find_fault(page: PageContext, operation: str, query: Mapping[str, str]) -> GatewayError | None:
-    """What is wrong with a search that will be made: it is tried on its base alone.
+def find_search_error(page: PageContext, operation: str, query: Mapping[str, str]) -> GatewayError | None:
+    """What is wrong with the parameters of a search, found by a base search, which is cheap; None if nothing is.
 
-    Raises GatewayError for what is not the parameters' fault.
+    Raises GatewayError if the refusal is not about the parameters.
     """
     tried = {name: value for name, value in query.items() if name != "cursor"}
     try:
@@ -38,7 +44,7 @@ def find_fault(page: PageContext, operation: str, query: Mapping[str, str]) -> G
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
-        if isinstance(refusal, ObjectNotFound):  # nothing else is named
+        if isinstance(refusal, ObjectNotFound):  # the base is the only object that a search names
             refusal.errors = (FieldError(refusal.code, refusal.detail, parameter="base"),)
         return refusal
     return None
@@ -52,12 +58,18 @@ def render_list(
     *,
     operation: str,
     query: Mapping[str, str],
-    tried: str | None = None,
+    checked_by: str | None = None,
+    file_format: str = "",
+    file_name: str = "",
 ) -> HttpResponseBase:
-    """The page of a list, or for htmx the part of it with its objects. Both are templates.
+    """Render a list: the page, or for htmx the part with its objects; or download it as a file (`file_format`).
 
-    The operation finds the objects, and `tried`, by default the same one, what is wrong with the parameters.
+    `operation` searches for the objects. `checked_by`, by default the same operation, checks the parameters. A download
+    has the default attributes of the operation.
     """
+    if file_format:
+        whole = {name: value for name, value in query.items() if name != "attributes"}
+        return download(page, operation, file_format, file_name=file_name, query=whole)
     shown = {
         **context,
         "page_sizes": PAGE_SIZES,
@@ -68,4 +80,39 @@ def render_list(
     if wants_objects(page):
         found = page.perform(operation, query=query)
         return page.render(part if page.is_partial else template, {**shown, "found": found})
-    return page.render(template, {**shown, "problem": find_fault(page, tried or operation, query)})
+    return page.render(template, {**shown, "problem": find_search_error(page, checked_by or operation, query)})
+
+
+FILE_FORMATS = {"csv": StreamFormat.CSV, "ndjson": StreamFormat.NDJSON}
+"""By file extension."""
+_PAGING = ("pageSize", "cursor")
+
+
+def download(
+    page: PageContext, operation: str, file_format: str, *, file_name: str, query: Mapping[str, str], **arguments: Any
+) -> HttpResponseBase:
+    """All records of a list, whichever page the query asks for, as a file `{file_name}.csv` or `.ndjson`.
+
+    Raises GatewayError before the first byte; the last line of the file tells of a later failure.
+    """
+    whole = replace(page, call=replace(page.call, stream_as=FILE_FORMATS[file_format]))
+    wanted = {name: value for name, value in query.items() if name not in _PAGING}
+    stream = whole.perform(operation, query=wanted, **arguments)
+    response = stream_response(find_operation(operation), page.request, stream)
+    response["Content-Disposition"] = content_disposition_header(
+        as_attachment=True, filename=f"{file_name}.{file_format}"
+    )
+    return response
+
+
+def downloads_at(route: str, name: str, **declared: Any) -> Callable[[_View], _View]:
+    """Register a page at its list's files, too (`{route}.csv`); it gets the extension as `file_format`."""
+
+    def decorate(function: _View) -> _View:
+        for extension in FILE_FORMATS:
+            page_at(f"{route}.{extension}", f"{name}-{extension}", fixed={"file_format": extension}, **declared)(
+                function
+            )
+        return function
+
+    return decorate

@@ -1,1 +1,1 @@
-"""What Django's templates of the console may use besides Django's own."""
+"""Template tags and filters of the console."""

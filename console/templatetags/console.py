@@ -1,36 +1,34 @@
-"""Tags and filters of the console's templates: moments, names, values side by side, and where a refusal belongs."""
+"""Tags and filters of all the console's templates: times, names, values side by side, and errors beside fields."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django import template
-from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html, json_script
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from console.menu import Entry, entries_for
-from console.shared.durations import distance_in_words, length_in_words
-from console.shared.field_messages import field_message
-from console.shared.names import common_name, parsed, place
-from console.shared.script_words import script_words
+from console.menu import MenuEntry, entries_for
+from console.shared.texts import field_message, script_translations
+from console.shared.wording import duration_in_words, relative_time
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.text.messages import translated
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
-from directory.shapes.wording.attribute_labels import label_of
-from directory.shapes.wording.explained_values import explained
-from keys.permissions.effective import held_by_person
+from directory.shapes.wording.labels import label_of
+from directory.shapes.wording.value_words import common_name, container_path, parse_name, with_bit_names
+from keys.permissions.effective import access_of_person
 
 register = template.Library()
 register.filter(common_name)
 register.filter("sentence", field_message)
-register.filter(place)
+register.filter("place", container_path)
 register.filter("words", noun_label)
 register.filter(in_sentence)
 register.filter(risk_words)
+register.filter(translated)
 
 
 def _as_datetime(value: datetime | str | None) -> datetime | None:
@@ -39,21 +37,21 @@ def _as_datetime(value: datetime | str | None) -> datetime | None:
 
 @register.filter
 def moment(value: datetime | str | None) -> str | SafeString:
-    """A time as people say it ("3 hours ago", "in 2 days"), with the exact one in UTC to be seen on it; — for none."""
+    """A time relative to now ("3 hours ago", "in 2 days"), with UTC as its title; — for none."""
     at = _as_datetime(value)
     if at is None:
-        return str(value or "—")  # "never" and its like
+        return str(value or "—")  # "never", for example
     at = at.astimezone(UTC)
     return format_html(
         '<time datetime="{}" title="{} UTC">{}</time>',
         at.isoformat(),
         f"{at:%Y-%m-%d %H:%M:%S}",
-        distance_in_words((timezone.now() - at).total_seconds()),
+        relative_time((timezone.now() - at).total_seconds()),
     )
 
 
 @register.filter
-def exact(value: datetime | str | None) -> str | SafeString:
+def exact_moment(value: datetime | str | None) -> str | SafeString:
     """A time to the second, in UTC; — for none."""
     at = _as_datetime(value)
     if at is None:
@@ -64,55 +62,53 @@ def exact(value: datetime | str | None) -> str | SafeString:
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """A length of time in its greatest whole unit ("3 hours"); — for none."""
-    if seconds is None:
-        return "—"
-    return length_in_words(seconds)
+    """A duration rounded to its largest unit ("3 hours"); — for none."""
+    return "—" if seconds is None else duration_in_words(seconds)
 
 
 @register.filter
 def place_below(distinguished_name: str | None, unit: str) -> str:
-    """Where an object is below a unit that is on the page anyway: empty directly in it, else as `place` says it."""
-    name = parsed(distinguished_name)
-    return "" if name is None or name.parent == parsed(unit) else place(distinguished_name)
+    """Where an object is, for a page about `unit`: empty directly in the unit, else as `container_path` gives it."""
+    name = parse_name(distinguished_name)
+    return "" if name is None or name.parent == parse_name(unit) else container_path(distinguished_name)
 
 
 @register.filter
-def check_words(name: str) -> str:
-    """What a check of the gateway's health is of: "broker", or a directory, which is followed by its name."""
-    what, _space, which = name.partition(" ")
-    return f"{translate_label(what)} {which}".strip()
+def health_check_label(name: str) -> str:
+    """The label of a health check: "broker", or "directory" followed by the directory's name."""
+    subject, _space, directory = name.partition(" ")
+    return f"{translate_label(subject)} {directory}".strip()
 
 
 @register.filter
-def is_about_deceit(reason: str) -> bool:
-    """Whether a reason of a risk says that a name may be taken for another one."""
+def warns_of_imitation(reason: str) -> bool:
+    """Whether a reason of a risk warns that a name imitates another one."""
     return "looks like that of" in reason or "characters that nobody sees" in reason
 
 
 @register.filter
-def caller_words(name: str, is_agent: bool) -> str:
-    """What a person worked with, a key or an agent of this name."""
+def caller_label(name: str, is_agent: bool) -> str:
+    """The key or agent that a person acted through."""
     return (_("agent {name}") if is_agent else _("key {name}")).format(name=name)
 
 
 SHOWN_UNCHANGED = 12
-"""Of an attribute with more values than this, say a large group's members, only those that change are listed."""
+"""With more values than this, such as a large group's members, only the changed ones are listed."""
 
 
 @register.simple_tag(name="script_words")
 def script_words_of_page() -> SafeString | str:
-    """What the page's scripts say in its language; nothing where that is English, which they speak by themselves."""
-    words_of_scripts = script_words()
-    return json_script(words_of_scripts, "words") if words_of_scripts else ""
+    """The scripts' texts in the page's language, as JSON; empty in English, which the scripts contain."""
+    translations = script_translations()
+    return json_script(translations, "words") if translations else ""
 
 
 @register.simple_tag
 def side_by_side(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Changes with, of each value, whether the other side has it too; values of bits with their names.
+    """Changes with each value marked as kept or not; bit fields are spelled out.
 
-    Takes them as a log record or a dry run gives them (`before`, `after`) and as a change request does (`current`,
-    `proposed`). `unchanged` is how many values on both sides are left out.
+    Takes the changes of a log record or dry run (`before`, `after`) and of a change request (`current`, `proposed`).
+    `unchanged` counts the kept values that are left out.
     """
     return [_compared(change) for change in changes]
 
@@ -124,9 +120,10 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
     hidden = kept if max(len(before), len(after)) > SHOWN_UNCHANGED else set()
 
     def marked(values: Sequence[str]) -> list[tuple[str, bool]]:
-        return [(explained(change["attribute"], value), value in kept) for value in values if value not in hidden]
+        return [(with_bit_names(change["attribute"], value), value in kept) for value in values if value not in hidden]
 
-    is_list = change["attribute"].lower() == "member"  # told by what comes and goes, so an empty side is no empty group
+    # Of members, changes list only those added and removed: an empty side does not mean an empty group.
+    is_list = change["attribute"].lower() == "member"
     return {
         "attribute": change["attribute"],
         "label": label_of(change["attribute"]),
@@ -139,8 +136,8 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @register.simple_tag
-def each_once(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The objects that a change request refers to, each once, with the `attributes` that do."""
+def unique_references(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that a change request refers to, each once, with the referring `attributes`."""
     found: dict[str, dict[str, Any]] = {}
     for each in references:
         known = found.setdefault(each["id"], {**each, "attributes": []})
@@ -158,47 +155,35 @@ _LOOKS = {
 
 
 @register.filter
-def status_look(status: str) -> str:
-    """The class of a badge that says how something stands; empty for what is neither good nor bad."""
+def status_class(status: str) -> str:
+    """The badge class of a status; empty for a neutral one."""
     return _LOOKS.get(status, "")
 
 
 @register.filter
-def field_words(error: FieldError) -> str:
-    """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""
+def field_label(error: FieldError) -> str:
+    """The label of the field that an error is about: `#/allowedAddresses/0` is "allowed addresses"."""
     parts = (error.pointer or "").removeprefix("#/").split("/")
     return noun_label(next((part for part in reversed(parts) if not part.isdigit()), "") or error.parameter or "")
 
 
 @register.filter
 def headline(problem: GatewayError) -> str:
-    """What a refusal says first: of a form, that it is about its fields."""
+    """The heading of a refusal; for an invalid form, that its fields need attention."""
     if problem.code == InvalidRequest.code:
         return _("Something in the form needs another look")
-    return title_of(problem)
-
-
-@register.filter
-def title_of(problem: GatewayError) -> str:
-    """The title of a refusal in the reader's language."""
     return translated(problem.title)
-
-
-@register.filter
-def detail(problem: GatewayError | FieldError) -> str:
-    """What a refusal says, or what it says of a field, in the reader's language where that is known."""
-    return translated(problem.detail)
 
 
 @register.simple_tag
 def errors_at(problem: GatewayError | None, *places: str) -> list[str]:
-    """What a refusal says of a field: by its pointer (`#/name`, and whatever is below it) or its parameter's name."""
+    """The messages about a field, found by its JSON pointer (`#/name` and all below it) or query parameter."""
     return [field_message(error.detail) for error in _errors(problem) if any(_is_at(error, place) for place in places)]
 
 
 @register.simple_tag
 def errors_elsewhere(problem: GatewayError | None, *places: str | Sequence[str]) -> list[FieldError]:
-    """What a refusal says that belongs to none of these fields, named one by one or in a list."""
+    """The errors that belong to none of these fields, which are named one by one or in a list."""
     names = [name for place in places for name in ([place] if isinstance(place, str) else place)]
     return [error for error in _errors(problem) if not any(_is_at(error, name) for name in names)]
 
@@ -213,29 +198,17 @@ def _is_at(error: FieldError, place: str) -> bool:
 
 
 @register.simple_tag(takes_context=True)
-def address_with(context: template.RequestContext, **changed: Any) -> str:
-    """The query of this page's address with some parameters changed, without those set to None; begins with `?`."""
-    query: QueryDict = context["request"].GET.copy()
-    for name, value in changed.items():
-        if value is None or value == "":
-            query.pop(name, None)
-        else:
-            query[name] = str(value)
-    return f"?{query.urlencode()}"
-
-
-@register.simple_tag(takes_context=True)
 def may(context: template.RequestContext, operation: str) -> bool:
-    """Whether the person may call an operation at all; what the target asks for besides shows when they do."""
+    """Whether the person may call an operation at all; a target may require more permissions."""
     page = context.get("page")
     return page is not None and page.may(operation)
 
 
 @register.simple_tag(takes_context=True)
-def console_menu(context: template.RequestContext) -> list[Entry]:
-    """The parts of the console that the person may see, for pages that are none of it."""
+def console_menu(context: template.RequestContext) -> list[MenuEntry]:
+    """The console's menu for pages outside it, such as Django admin's."""
     person = context["request"].user
-    held = held_by_person(
+    held = access_of_person(
         person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
     )
     return [entry for entry in entries_for(held.permissions, is_staff=False) if entry.operations]

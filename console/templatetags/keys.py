@@ -9,8 +9,8 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from core.network.allowed_networks import is_allowed
-from keys.api_keys.expiring import EXPIRES_WITHIN, UNUSED_FOR
+from core.ip_addresses import is_allowed
+from keys.api_keys import EXPIRES_WITHIN, UNUSED_FOR
 from keys.models import Level
 
 register = template.Library()
@@ -18,13 +18,13 @@ register = template.Library()
 
 @register.filter
 def level_label(value: str) -> str:
-    """A supervision level as people call it."""
+    """The label of a supervision level."""
     return str(Level(value).label)
 
 
 @register.filter
-def warnings(key: Mapping[str, Any]) -> list[str]:
-    """What somebody should know who looks at a valid key."""
+def key_warnings(key: Mapping[str, Any]) -> list[str]:
+    """Warnings about an active key: deactivated owner, near expiry, unused."""
     if key["state"] != "active":
         return []
     now = timezone.now()
@@ -38,15 +38,15 @@ def warnings(key: Mapping[str, Any]) -> list[str]:
 
 
 @register.filter
-def titles_of(permissions: Iterable[Mapping[str, Any]]) -> str:
-    """The titles of permissions as a list within a sentence, where English writes them small and German does not."""
+def permission_titles(permissions: Iterable[Mapping[str, Any]]) -> str:
+    """The titles of permissions, joined for a sentence: lower-case in English, unchanged in German."""
     is_english = (get_language() or "en").startswith("en")
     return ", ".join(item["title"].lower() if is_english else item["title"] for item in permissions)
 
 
 @register.filter
-def names_of(keys: Iterable[Mapping[str, Any]]) -> str:
-    """The names of keys as a list."""
+def key_names(keys: Iterable[Mapping[str, Any]]) -> str:
+    """The names of keys, joined by commas."""
     return ", ".join(key["name"] for key in keys)
 
 
@@ -55,6 +55,6 @@ def _moment(text: str | None) -> Any:
 
 
 @register.filter
-def admits(allowed: Sequence[str], address: str | None) -> bool:
-    """Whether allowed addresses (none: all) admit a request from this one."""
+def is_address_allowed(allowed: Sequence[str], address: str | None) -> bool:
+    """Whether a key's allowed addresses (empty: all) admit a request from this IP address."""
     return not allowed or is_allowed(address or "", allowed)

@@ -1,1 +1,1 @@
-"""What the database decides for all hosts: the clock, leases, and how sessions with it are kept."""
+"""Database helpers: rows of our own tables for operations, the shared clock, leases on rows, PostgreSQL sessions."""

@@ -1,21 +1,21 @@
-"""The column of a refusal that is kept: its problem details, and what its sentence was made of."""
+"""A column for problem details that keeps the template and values of their sentence, so that it can be translated."""
 
 from typing import Any
 
 from django.db import models
 
-from core.text.messages import worded, wording_of
+from core.text.messages import restore_message, wording_of
 
 _WORDING = "wording"
 
 
 class ProblemField(models.JSONField):
-    """Problem details as an answer has them. Their `detail` is the message that it was when it was kept."""
+    """Problem details as in an answer; `detail` is read back as the Message that was stored."""
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         problem = super().from_db_value(value, expression, connection)
         if isinstance(problem, dict) and (wording := problem.pop(_WORDING, None)):
-            problem["detail"] = worded(problem["detail"], wording)
+            problem["detail"] = restore_message(problem["detail"], wording)
         return problem
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:

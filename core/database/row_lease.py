@@ -1,7 +1,7 @@
-"""Leases on rows: which of several workers does what there is to do, and who does it when that one is lost.
+"""Leases on rows: they decide which of several workers does a job, and let another one do it if that one is lost.
 
-A row says until when it is somebody's, and afterwards it is anybody's. Whoever takes it does so by a compare-and-swap
-on what it said when it was seen, so of any number of workers one gets it, on every database.
+A column says until when a worker holds the row; then any worker may take it. Workers take it by compare-and-swap on the
+value that they read, so exactly one of them succeeds, on every database.
 """
 
 from datetime import datetime, timedelta
@@ -12,21 +12,24 @@ from django.db.models import F, Model, Q, QuerySet
 from core.database import shared_clock
 
 
-def free(field: str) -> Q:
-    """The condition on rows that are nobody's now; `field` says until when they are."""
+def is_free(field: str) -> Q:
+    """The condition of rows that no worker holds now; `field` says until when one does."""
     return Q(**{f"{field}__isnull": True}) | Q(**{f"{field}__lte": shared_clock.now()})
 
 
-def take(
+def try_take(
     rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, seen: datetime | None, **also: Any
 ) -> bool:
-    """Take the row, if `field` still says what was `seen`, and count the attempt; whether it is this worker's now."""
+    """Take the row if `field` still has the value `seen`; True if this worker has it now.
+
+    `counting` names the column that counts attempts, `also` sets more columns.
+    """
     return bool(_take(rows.filter(**{field: seen}), field, lasts=lasts, counting=counting, **also))
 
 
-def take_all(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, **also: Any) -> int:
-    """Take those of the rows that are free, and count the attempt; how many are this worker's now."""
-    return _take(rows.filter(free(field)), field, lasts=lasts, counting=counting, **also)
+def take_free(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, **also: Any) -> int:
+    """Take those of the rows that are free; return how many this worker has taken. Otherwise as `try_take`."""
+    return _take(rows.filter(is_free(field)), field, lasts=lasts, counting=counting, **also)
 
 
 def _take(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, **also: Any) -> int:

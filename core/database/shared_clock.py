@@ -1,7 +1,7 @@
-"""The time by which hosts decide things together: the database's, for their own clocks may differ by minutes.
+"""The clock that hosts share for leases and deadlines: the database's, since their own may differ by minutes.
 
-A lease that ends by the clock of whoever looks at it would end early where that is ahead, while its holder is at work.
-How far this host's clock is off is found out whenever a connection to the database is opened, twice a minute at most.
+By the clock of a host that is ahead, a lease would expire early, while its holder is still at work. Each process
+measures its host's offset when it opens a database connection, at most twice a minute.
 """
 
 from datetime import datetime, timedelta
@@ -15,32 +15,32 @@ from django.utils import timezone
 
 _logger = structlog.get_logger(__name__)
 
-_EVERY: Final = 30.0
-_NO_MATTER: Final = timedelta(seconds=1)
-"""Leases and deadlines allow for so much; finding out takes a part of it on a busy machine."""
+_MEASURE_EVERY_SECONDS: Final = 30.0
+_TOLERANCE: Final = timedelta(seconds=1)
+"""Leases and deadlines allow for this much; on a busy machine the measurement itself is off by a part of it."""
 
 
 class _Offset:
-    """By how much the database's clock is ahead of this host's, as it was measured last."""
+    """How far the database's clock was ahead of this host's when last measured."""
 
     def __init__(self) -> None:
         self.value = timedelta()
         self._measured_at = float("-inf")
 
     def measure(self, connection: Any) -> None:
-        if connection.vendor != "postgresql" or monotonic() - self._measured_at < _EVERY:
+        if connection.vendor != "postgresql" or monotonic() - self._measured_at < _MEASURE_EVERY_SECONDS:
             return
         before = timezone.now()
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT clock_timestamp()")
-                found: datetime = cursor.fetchone()[0]
-        except DatabaseError:  # whoever opened the connection hears of it
+                database_time: datetime = cursor.fetchone()[0]
+        except DatabaseError:  # the connection is broken: its next user gets the error
             return
         after, self._measured_at = timezone.now(), monotonic()
-        is_same = before - _NO_MATTER <= found <= after + _NO_MATTER
-        value = timedelta() if is_same else found - before - (after - before) / 2
-        if abs(value - self.value) > _NO_MATTER:
+        is_same = before - _TOLERANCE <= database_time <= after + _TOLERANCE
+        value = timedelta() if is_same else database_time - before - (after - before) / 2
+        if abs(value - self.value) > _TOLERANCE:
             _logger.warning("this host's clock and the database's differ", seconds=round(value.total_seconds(), 1))
         self.value = value
 
@@ -49,7 +49,7 @@ _offset = _Offset()
 
 
 def now() -> datetime:
-    """The time by the database's clock, to a second, as far as this process has heard of it."""
+    """The database's time, accurate to a second, according to this process's last measurement."""
     return timezone.now() + _offset.value
 
 
@@ -59,7 +59,7 @@ def ahead() -> timedelta:
 
 
 def watch() -> None:
-    """Measure whenever a connection is opened; once for each process, as it starts."""
+    """Measure whenever a connection is opened. Call it once per process, at its start."""
     connection_created.connect(_measure, dispatch_uid="shared-clock")
 
 

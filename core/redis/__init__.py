@@ -1,1 +1,1 @@
-"""Redis: its addresses, clients that find the primary, and Celery's broker."""
+"""Redis: its URLs, clients that follow the primary, and Celery's broker."""

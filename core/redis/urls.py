@@ -1,4 +1,4 @@
-"""The address of Redis: of a server, of its socket, or of the Sentinels that know which server is the primary."""
+"""The URL of Redis: of a server, of its socket, or of the Sentinels that know which server is the primary."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _SENTINEL_URL: Final = re.compile(
 _SENTINEL_PORT: Final = 26379
 _PASSWORD, _USERNAME = "sentinel_password", "sentinel_username"
 _TLS: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-"""Parameters that the client of Redis knows by these names: files in PEM."""
+"""Parameters of redis-py that name PEM files."""
 _FORMS: Final = (
     "REDIS_URL: must be redis://host:port/number, rediss://…, unix:///socket or sentinel://host:port,host:port/name; "
     "in its password /, ?, #, @, : and % are percent-encoded"
@@ -39,7 +39,7 @@ class Sentinels:
 
 
 def sentinels_of(url: str) -> Sentinels | None:
-    """None for the URL of a server. Raises BadConfiguration, which does not show the URL."""
+    """Parse a URL of Sentinels; None for that of a server. Raises BadConfiguration, which never shows the URL."""
     if not url.startswith(("sentinel:", "sentinels:")):
         return None
     found = _SENTINEL_URL.fullmatch(url)
@@ -79,10 +79,10 @@ def _address_of(text: str) -> tuple[str, int]:
 
 
 def redis_from(url: str, password: str = "", sentinel_password: str = "") -> str:
-    """A URL that `core.redis.clients` and `broker_from` understand, with the passwords in it.
+    """The URL for `core.redis.clients` and `broker_from`, with the passwords in it.
 
-    A password given beside the URL is meant literally, and is put into a URL without any.
-    Raises BadConfiguration, which does not show the URL: it may have a password in it.
+    Passwords beside the URL are literal, not percent-encoded, and for a URL without them. Raises BadConfiguration,
+    which never shows the URL, since it may contain a password.
     """
     sentinels = sentinels_of(url)
     if sentinels is not None:
@@ -125,7 +125,7 @@ def _given_twice(name: str) -> BadConfiguration:
 
 
 def broker_from(url: str) -> str:
-    """The same for Celery, which writes Unix sockets and Sentinels in its own way; see `broker_options_from`."""
+    """The URL as Celery writes it: sockets and Sentinels differ. `broker_options_from` gives the options for it."""
     if sentinels := sentinels_of(url):
         server = sentinels.server
         names = [quote(server[name], safe="") if name in server else "" for name in ("username", "password")]
@@ -142,7 +142,7 @@ def broker_from(url: str) -> str:
 
 
 def redis_warning(url: str) -> str | None:
-    """What is careless about this Redis: that others reach it, and need no password."""
+    """Warn of a Redis that others can reach without a password; None if there is nothing to warn of."""
     if sentinels := sentinels_of(url):
         is_near = all(_is_loopback(host) for host, _ in sentinels.addresses)
         is_open = "password" not in sentinels.server and not is_near
@@ -165,5 +165,5 @@ def _is_loopback(host: str) -> bool:
 
 
 def tls_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What of these options concerns TLS, without the flag that turns it on."""
+    """Those of the options that name TLS files."""
     return {name: options[name] for name in _TLS if name in options}

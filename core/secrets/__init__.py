@@ -1,1 +1,1 @@
-"""Secrets: the gateway's own keys, what the database keeps encrypted, and files that nobody else reads."""
+"""Secrets: the gateway's own keys, encrypted and digested values in the database, files that only its account reads."""

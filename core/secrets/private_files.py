@@ -1,7 +1,7 @@
-"""Files of the gateway are for its own account alone: what it makes is, and what it finds is looked at when it starts.
+"""Keeps the gateway's files private to its own account: it creates them so, and checks them at every start.
 
-The database of a single machine, the generated secrets and the log's mark lie in the data directory. Whoever may read
-them is as good as an administrator, and whoever may put others in their place too.
+A single machine's database, generated secrets and the log's checkpoint are in the data directory. Whoever can read or
+replace them is as good as an administrator.
 """
 
 import os
@@ -16,12 +16,12 @@ _WRITABLE_BY_OTHERS = 0o022
 
 
 def make_private_by_default() -> None:
-    """Let this process, and those that it starts, make files that no other account may read."""
+    """Make this process and its children create files that no other account may read."""
     os.umask(OTHERS)
 
 
 def make_directory(directory: Path, setting: str) -> None:
-    """Make the directory if it is not there; raises BadConfiguration, which names the setting."""
+    """Make the directory if it is missing. Raises BadConfiguration, which names the setting."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -29,16 +29,17 @@ def make_directory(directory: Path, setting: str) -> None:
 
 
 def require_writable_directory(directory: Path, setting: str) -> None:
-    """Make the directory if it is not there, for this account to put files into; raises BadConfiguration."""
+    """Make the directory if it is missing, and require that this account may write to it. Raises BadConfiguration."""
     make_directory(directory, setting)
     if not os.access(directory, os.W_OK | os.X_OK):
         raise BadConfiguration(f"{setting}: this account may not write to {directory}")
 
 
 def require_private_directory(directory: Path, setting: str) -> None:
-    """Nobody else may put files into the directory, which is there; raises BadConfiguration.
+    """Require that nobody else may put files into an existing directory. Raises BadConfiguration.
 
-    One that others may look into stays so: the files in it are private each. A shared one (/tmp) is never changed.
+    It corrects the mode of a directory of its own, but never that of a shared one (/tmp). Others may list the
+    directory: each file in it is private.
     """
     mode = directory.stat().st_mode
     if not mode & _WRITABLE_BY_OTHERS:
@@ -51,9 +52,9 @@ def require_private_directory(directory: Path, setting: str) -> None:
 
 
 def require_private(file: Path) -> None:
-    """Nobody else may read or change the file, if it is there; raises BadConfiguration.
+    """Require that nobody else may read or change a file, if it exists. Raises BadConfiguration.
 
-    What an earlier release or somebody's copying left open is closed, if it is the gateway's own.
+    It corrects the mode of a file of its own, which an earlier release or somebody's copying may have left open.
     """
     try:
         mode = file.stat().st_mode
@@ -67,7 +68,7 @@ def require_private(file: Path) -> None:
 
 
 def database_files(file: Path) -> tuple[Path, ...]:
-    """An SQLite database with the files that it has beside it. SQLite makes these with the mode of the first one."""
+    """An SQLite database and the files that SQLite makes beside it, with the same mode."""
     return (file, *(file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-shm", "-journal")))
 
 
@@ -76,6 +77,6 @@ def _change_mode(path: Path, mode: int) -> bool:
         path.chmod(stat.S_IMODE(mode))
     except OSError:
         return False
-    # Settings are being read: logging is not set up yet.
+    # To stderr, because logging is not set up while settings are read.
     sys.stderr.write(f"{path} was open to other accounts; its mode is {stat.S_IMODE(mode):o} now.\n")
     return True

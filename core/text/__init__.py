@@ -1,1 +1,1 @@
-"""Text that people read: characters that nobody sees, names that look alike, words for identifiers."""
+"""Text that people read: messages, invisible characters, names that look alike, words for identifiers."""

@@ -1,6 +1,6 @@
-"""Sentences that remember what they were made of: English for programs, the reader's language at the edge.
+"""Sentences that remember their template and values: English for programs, the reader's language at the edge.
 
-`scripts/make-translations` collects what stands in `message("…")`. Nobody takes a finished sentence apart.
+`scripts/make-translations` collects the templates in `message("…")`. No code parses a finished sentence.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,11 +9,11 @@ from typing import Any, Self
 from django.utils.translation import gettext
 
 Wording = dict[str, Any]
-"""Of the English text of each kept message its template and values, as JSON holds them."""
+"""The template and values of each stored message, by its English text, as JSON."""
 
 
 class Message(str):
-    """A finished English sentence with the template and the values that it was made of."""
+    """A finished English sentence with the template and values it was made of."""
 
     __slots__ = ("template", "values")
 
@@ -39,43 +39,43 @@ class Message(str):
 
 
 def message(template: str, /, **values: Any) -> Message:
-    """A sentence from a template such as `The role {name} is in use.` Values may be messages themselves."""
+    """Make a sentence from a template such as `The role {name} is in use.` Values may be messages themselves."""
     return Message._of(template.format(**values), template, values)
 
 
 def clause(sentence: str) -> Message:
-    """An operation's summary as a part of another sentence: `Delete a user.` is `delete a user` there."""
+    """An operation's summary as part of another sentence: `delete a user` for `Delete a user.`"""
     return Message._of(f"{sentence[:1].lower()}{sentence[1:]}".rstrip("."), sentence, {})
 
 
-def listed(sentences: Iterable[str]) -> Message:
-    """Several sentences as one, with semicolons between them."""
+def join_messages(sentences: Iterable[str]) -> Message:
+    """Join sentences into one, with semicolons between them."""
     values = {f"part{number}": sentence for number, sentence in enumerate(sentences, 1)}
     template = "; ".join(f"{{{name}}}" for name in values)
     return message(template, **values)
 
 
 def translated(text: str) -> str:
-    """A sentence of the gateway's in the reader's language.
+    """Translate one of the gateway's sentences into the reader's language.
 
-    A text that is no message is known if it has no values in it, such as an error's title; others stay as they are.
+    Plain text without values, such as an error's title, is looked up as it is; unknown text stays English.
     """
     if isinstance(text, Message):
         values = {
             name: translated(value) if isinstance(value, Message) else value for name, value in text.values.items()
         }
-        told = gettext(text.template).format(**values)
-        return told if text.endswith(".") else told.removesuffix(".")
+        sentence = gettext(text.template).format(**values)
+        return sentence if text.endswith(".") else sentence.removesuffix(".")  # a `clause` has lost its full stop
     return gettext(text) if text else ""
 
 
 def wording_of(texts: Iterable[str]) -> Wording | None:
-    """What is kept beside English sentences so that `worded` can tell them in another language; None for nothing."""
+    """What to store beside English sentences so that `restore_message` can translate them later; None if nothing."""
     return {str(text): _as_json(text) for text in texts if isinstance(text, Message) and text.values} or None
 
 
-def worded(text: str, wording: Wording | None) -> str:
-    """A kept sentence as the message that it was; the text itself where nothing fits it."""
+def restore_message(text: str, wording: Wording | None) -> str:
+    """Turn a stored sentence back into a message; returns the text itself if its wording is missing or differs."""
     kept = (wording or {}).get(text)
     made = text if kept is None else _from_json(kept)
     return made if made == text else text

@@ -1,10 +1,11 @@
-"""Traces by OpenTelemetry: what a request or a task did, and how long each part of it took.
+"""OpenTelemetry traces: what a request or a task did, and how long each part of it took.
 
-They are recorded when OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT) names a collector that speaks OTLP over HTTP.
+They are recorded if OTEL_EXPORTER_OTLP_ENDPOINT (or …_TRACES_ENDPOINT) names a collector that speaks OTLP over HTTP.
 The SDK's own variables decide the rest: headers, sampling, resource. Without a collector the libraries are not even
-imported, and `traced` leaves functions as they are.
+imported, and `traced` returns functions unchanged.
 
-A span tells what was done and with what result, and holds no value of the directory, no name and no secret.
+A span says what was done and how it ended. It holds no directory value, no name and no secret: collectors are often
+run by others.
 """
 
 import os
@@ -40,13 +41,13 @@ IS_ON: Final = _is_wanted(os.environ)
 
 
 class Span(Protocol):
-    """What is being done now."""
+    """The current span."""
 
     def set_attribute(self, name: str, value: Value) -> None:
-        """Tell more of it."""
+        """Add an attribute."""
 
     def fail(self, reason: str) -> None:
-        """It did not work; the reason is a name from the code."""
+        """Mark it as failed; `reason` is a name from the code, such as an exception's class."""
 
 
 class _NoSpan:
@@ -59,7 +60,7 @@ _NOTHING: Final = nullcontext(_NoSpan())
 
 
 def require_usable(environment: Mapping[str, str]) -> None:
-    """Raises BadConfiguration when traces are wanted and cannot be sent."""
+    """Check at the start that traces, if wanted, can be sent; raises BadConfiguration."""
     if not _is_wanted(environment):
         return
     name = next(name for name in _ENDPOINTS if environment.get(name))
@@ -78,19 +79,20 @@ def require_usable(environment: Mapping[str, str]) -> None:
 def span(
     name: str, *, kind: Kind = "internal", carrier: Mapping[str, str] | None = None, **attributes: Value
 ) -> AbstractContextManager[Span]:
-    """Around something that is done. With a `carrier` it belongs to the trace that its `traceparent` names."""
-    return (_made or _recorder()).span(name, kind, carrier, attributes) if IS_ON else _NOTHING
+    """Record the block as a span; with a `carrier` as part of the trace that its `traceparent` header names."""
+    return (_recorder or _start_recorder()).span(name, kind, carrier, attributes) if IS_ON else _NOTHING
 
 
 def quiet_span(name: str, *, kind: Kind = "internal") -> AbstractContextManager[Span]:
-    """As `span`, at the beginning of a trace that is recorded only if it has parts, fails, takes long, or is handed on:
-    for what is looked after every few seconds, mostly to find nothing.
+    """Begin a trace that is recorded only if it has child spans, fails, takes long or is propagated.
+
+    For sweeps that run every few seconds and mostly find nothing to do.
     """
-    return (_made or _recorder()).quiet_span(name, kind) if IS_ON else _NOTHING
+    return (_recorder or _start_recorder()).quiet_span(name, kind) if IS_ON else _NOTHING
 
 
 def traced(name: str | Callable[..., str]) -> Callable[[_Function], _Function]:
-    """Make a span of each call of a function; its name may be made of the arguments."""
+    """Decorate a function so that each call is a span; `name` may be computed from its arguments."""
 
     def decorate(function: _Function) -> _Function:
         if not IS_ON:
@@ -106,46 +108,46 @@ def traced(name: str | Callable[..., str]) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def past(name: str, seconds: float, **attributes: Value) -> None:
-    """A span that has just ended in this thread, as a part of what is being done; nothing outside of a trace."""
-    if _made is not None:
-        _made.past(name, seconds, attributes)
+def record_past_span(name: str, seconds: float, **attributes: Value) -> None:
+    """Add a span that has just ended in this thread to the current trace; does nothing outside of one."""
+    if _recorder is not None:
+        _recorder.record_past_span(name, seconds, attributes)
 
 
-def event(name: str, **attributes: Value) -> None:
-    """Something that happened while the present span was being done."""
-    if _made is not None:
-        _made.event(name, attributes)
+def add_event(name: str, **attributes: Value) -> None:
+    """Add an event to the current span."""
+    if _recorder is not None:
+        _recorder.add_event(name, attributes)
 
 
-def hand_on(carrier: MutableMapping[str, Any]) -> None:
-    """Put the `traceparent` of the present span into what goes to somebody else."""
-    if _made is not None:
-        _made.hand_on(carrier)
+def inject_context(carrier: MutableMapping[str, Any]) -> None:
+    """Put the `traceparent` of the current span into the headers of a message to another process."""
+    if _recorder is not None:
+        _recorder.inject_context(carrier)
 
 
 def trace_id() -> str | None:
-    """The trace that is being recorded, as the collector names it."""
-    return _made.trace_id() if _made is not None else None
+    """The current trace's id, in hexadecimal; None outside of a trace."""
+    return _recorder.trace_id() if _recorder is not None else None
 
 
-def end() -> None:
-    """Send what is still waiting: the process ends."""
-    if _made is not None:
-        _made.end()
+def shut_down() -> None:
+    """Send the spans that still wait, as the process ends."""
+    if _recorder is not None:
+        _recorder.shut_down()
 
 
-_made: "Recorder | None" = None
-"""What records, from the first span on: before it there is nothing to tell."""
-_making: Final = Lock()
+_recorder: "Recorder | None" = None
+"""This process's recorder, from the first span on."""
+_recorder_lock: Final = Lock()
 
 
-def _recorder() -> "Recorder":
-    """Made in the process that records: a server's processes are forked before."""
-    global _made  # noqa: PLW0603 - one for the process
-    with _making:
-        if _made is None:
+def _start_recorder() -> "Recorder":
+    """Start it in the process that records: its thread would not survive the fork of a server's processes."""
+    global _recorder  # noqa: PLW0603 - one for the process
+    with _recorder_lock:
+        if _recorder is None:
             from core.tracing.span_export import Recorder
 
-            _made = Recorder()
-    return _made
+            _recorder = Recorder()
+    return _recorder

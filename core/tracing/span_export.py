@@ -1,4 +1,4 @@
-"""OpenTelemetry's SDK as `tracing` uses it. Nobody else imports it, and only where traces are wanted."""
+"""The part of tracing that needs OpenTelemetry's SDK. Only `core.tracing` imports it, and only if traces are wanted."""
 
 import os
 import socket
@@ -28,14 +28,13 @@ _KINDS: Final[Mapping[str, SpanKind]] = {
     "internal": SpanKind.INTERNAL,
 }
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
-_HELD_AT_MOST: Final = 500
-"""Spans of one trace."""
-_LONG: Final = 1.0
-"""Seconds."""
+_MAX_HELD_SPANS: Final = 500
+"""Of one trace; a trace with more is worth sending."""
+_LONG_SECONDS: Final = 1.0
 _is_quiet: Final[ContextVar[bool]] = ContextVar("is_quiet", default=False)
 
 
-class _Present:
+class _CurrentSpan:
     def __init__(self, span: trace.Span) -> None:
         self._span = span
 
@@ -47,46 +46,46 @@ class _Present:
         self._span.set_status(Status(StatusCode.ERROR))
 
 
-class _Quiet(SpanProcessor):
-    """Holds back what belongs to a trace that is wanted only if something comes of it, until that is known.
+class _QuietTraceFilter(SpanProcessor):
+    """Holds back the spans of a quiet trace until it turns out to be worth sending, or drops them.
 
-    Wanted is one that has parts, failed or took long, and one that somebody was told of.
+    A trace is worth sending if it has child spans, failed, took long or was propagated to another process.
     """
 
-    def __init__(self, after: SpanProcessor) -> None:
-        self._after = after
+    def __init__(self, next_processor: SpanProcessor) -> None:
+        self._next = next_processor
         self._held: dict[int, list[ReadableSpan]] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         if span.parent is None and _is_quiet.get():
             self._held[span.get_span_context().trace_id] = []
-        self._after.on_start(span, parent_context)
+        self._next.on_start(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
         context = span.get_span_context()
         held = self._held.get(context.trace_id) if context else None
         if context is None or held is None:
-            self._after.on_end(span)
+            self._next.on_end(span)
         elif span.parent is not None:
             held.append(span)
-            if len(held) >= _HELD_AT_MOST:
-                self.want(context.trace_id)
-        elif held or span.status.status_code is StatusCode.ERROR or _seconds(span) >= _LONG:
-            self.want(context.trace_id)
-            self._after.on_end(span)
+            if len(held) >= _MAX_HELD_SPANS:
+                self.release(context.trace_id)
+        elif held or span.status.status_code is StatusCode.ERROR or _seconds(span) >= _LONG_SECONDS:
+            self.release(context.trace_id)
+            self._next.on_end(span)
         else:
             del self._held[context.trace_id]
 
-    def want(self, trace_id: int) -> None:
-        """Send what was held back of a trace, and hold nothing of it back any more."""
+    def release(self, trace_id: int) -> None:
+        """Send what was held back of a trace, and everything of it from now on."""
         for span in self._held.pop(trace_id, ()):
-            self._after.on_end(span)
+            self._next.on_end(span)
 
     def shutdown(self) -> None:
-        self._after.shutdown()
+        self._next.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._after.force_flush(timeout_millis)
+        return self._next.force_flush(timeout_millis)
 
 
 def _seconds(span: ReadableSpan) -> float:
@@ -94,27 +93,27 @@ def _seconds(span: ReadableSpan) -> float:
 
 
 class Recorder:
-    """The spans of this process, sent in batches by a thread of their own. What cannot be sent is dropped."""
+    """Records this process's spans and sends them in batches from a thread of its own; drops what cannot be sent."""
 
     def __init__(self) -> None:
         self._provider = TracerProvider(resource=_resource())
-        self._quiet = _Quiet(BatchSpanProcessor(OTLPSpanExporter()))
+        self._quiet = _QuietTraceFilter(BatchSpanProcessor(OTLPSpanExporter()))
         self._provider.add_span_processor(self._quiet)
         self._tracer = self._provider.get_tracer(NAME)
-        # A child made by multiprocessing, as a server's processes are, runs finalizers of its own, and no atexit.
+        # Not atexit, which children of multiprocessing skip, and a server's processes are such children.
         Finalize(None, self._provider.shutdown, exitpriority=5)
 
     @contextmanager
     def span(
         self, name: str, kind: str, carrier: Mapping[str, str] | None, attributes: Mapping[str, Value]
-    ) -> Iterator[_Present]:
-        # Threads are reused: what comes with a carrier begins anew, whatever was done before.
+    ) -> Iterator[_CurrentSpan]:
+        # A thread is reused for other requests: one with a carrier must not become part of an earlier trace.
         parent = None if carrier is None else _PROPAGATOR.extract(carrier, context=Context())
         with self._tracer.start_as_current_span(
             name, context=parent, kind=_KINDS[kind], attributes=attributes, record_exception=False,
             set_status_on_exception=False,
         ) as started:  # fmt: skip
-            present = _Present(started)
+            present = _CurrentSpan(started)
             try:
                 yield present
             except Exception as error:
@@ -122,7 +121,7 @@ class Recorder:
                 raise
 
     @contextmanager
-    def quiet_span(self, name: str, kind: str) -> Iterator[_Present]:
+    def quiet_span(self, name: str, kind: str) -> Iterator[_CurrentSpan]:
         token = _is_quiet.set(True)
         try:
             with self.span(name, kind, {}, {}) as present:
@@ -130,31 +129,31 @@ class Recorder:
         finally:
             _is_quiet.reset(token)
 
-    def past(self, name: str, seconds: float, attributes: Mapping[str, Value]) -> None:
-        # Not whether it is still being done: what was begun for it may last longer.
+    def record_past_span(self, name: str, seconds: float, attributes: Mapping[str, Value]) -> None:
+        # Not `is_recording()`: a stream goes on after the span of its request has ended.
         if trace.get_current_span().get_span_context().trace_flags.sampled:
             ended = time.time_ns()
             began = ended - round(seconds * 1e9)
             span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes, start_time=began)
             span.end(ended)
 
-    def event(self, name: str, attributes: Mapping[str, Value]) -> None:
+    def add_event(self, name: str, attributes: Mapping[str, Value]) -> None:
         trace.get_current_span().add_event(name, attributes)
 
-    def hand_on(self, carrier: MutableMapping[str, Any]) -> None:
+    def inject_context(self, carrier: MutableMapping[str, Any]) -> None:
         _PROPAGATOR.inject(carrier)
-        self._quiet.want(trace.get_current_span().get_span_context().trace_id)
+        self._quiet.release(trace.get_current_span().get_span_context().trace_id)
 
     def trace_id(self) -> str | None:
         context = trace.get_current_span().get_span_context()
         return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         self._provider.shutdown()
 
 
 def _resource() -> Resource:
-    """Which process this is; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are asked first."""
+    """Describe this process; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
     own = {"service.name": NAME, "service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
     with suppress(PackageNotFoundError):  # a source tree
         own["service.version"] = version(NAME)

@@ -1,4 +1,4 @@
-"""Proposals to change objects, one module for each verb: they read the directory, judge, and write nothing.
+"""Proposals to change objects. They read the directory and check; the pipeline writes.
 
-The write itself is the pipeline's, runs are in `directory.runs`.
+Runs over many accounts are in `directory.runs`.
 """

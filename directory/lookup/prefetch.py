@@ -1,7 +1,7 @@
-"""Reading at once what changes need that are prepared together: their objects, and what is the same for all of them.
+"""Reading at once what a batch of changes needs: the objects of all its changes, and what they have in common.
 
-A batch puts a `Prefetch` on the calls of its items. The functions that prepare a single change ask it for the objects
-they read (`directory.lookup.access`, `directory.protection.rules`), and know nothing else of batches.
+A batch puts a `Prefetch` on the calls of its items. The functions that prepare a single change look there first for the
+objects they read (`directory.lookup.access`, `directory.protection.rules`), and know nothing else of batches.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -15,27 +15,26 @@ from core.call import Call
 
 _Result = TypeVar("_Result")
 
-_MATTERS_TO_OTHERS = frozenset(
-    # Who is a member of what, and these marks, decide how changes of other objects are judged
-    # (`directory.protection.rules`).
+_AFFECTS_OTHERS = frozenset(
+    # Memberships and adminCount decide whether other objects are protected (`directory.protection.rules`).
     {"member", "primarygroupid", "admincount"}
-    # The directory itself refuses these by what other objects have: names must be free, a group's scope must suit.
+    # For these the directory checks other objects: names must be free, a group's scope must suit its members.
     | {"samaccountname", "userprincipalname", "serviceprincipalname", "grouptype"}
 )
 
 
 def is_self_contained(write: Write | None) -> bool:
-    """Whether changes of other objects may be judged, and even written, before this one as well as after it."""
+    """Whether the order of this write and writes to other objects does not matter, so that they may be batched."""
     return isinstance(write, Modify) and not any(
-        step.attribute.lower() in _MATTERS_TO_OTHERS for step in write.modifications
+        step.attribute.lower() in _AFFECTS_OTHERS for step in write.modifications
     )
 
 
 class Prefetch:
-    """What was read for the objects of some calls since it began; it tells nothing any more when it is closed.
+    """The entries of some calls' objects, read together since it began. Once it is closed, calls read for themselves.
 
-    `attributes` are what the calls are known to need, by their names in lower case: it learns more of them from the
-    first call that reads more.
+    `attributes` are those that the calls are known to need, by lower-case name; the first call that reads others adds
+    them.
     """
 
     def __init__(self, guids: Collection[UUID], attributes: dict[str, str]) -> None:
@@ -47,27 +46,28 @@ class Prefetch:
         self.is_open = True
 
     def find(self, client: Client, guid: UUID, attributes: Collection[str]) -> Entry | None:
-        """The entry with at least these attributes; None if it is none of these objects, or was not found."""
+        """The entry with at least these attributes; None for another object, or one that was not found."""
         if guid not in self._guids or "*" in attributes:
             return None
         unknown = {name.lower(): name for name in attributes if name.lower() not in self._attributes}
+        # All objects are read again, once, as the other calls will need the same attributes.
         if unknown or self._entries is None:
             self._attributes |= unknown
             self._entries = client.read_many(self._guids, tuple(self._attributes.values()))
         found = self._entries.get(guid)
-        if found is not None:  # read for another call, perhaps, and judged for this one
+        if found is not None:  # the entry may have been read for another call, but this one relies on its server too
             note_asked(found.server)
         return found
 
-    def keep(self, key: object, read: Callable[[], _Result]) -> _Result:
-        """What `read` gave when it was first asked for under this key."""
+    def get_or_read(self, key: object, read: Callable[[], _Result]) -> _Result:
+        """The value kept under this key; the first call reads it."""
         if key not in self._kept:
             self._kept[key] = read()
         return self._kept[key]  # type: ignore[return-value]
 
     @property
     def age(self) -> float:
-        """Seconds since it began: nothing that it tells is older."""
+        """Seconds since it began; nothing in it is older."""
         return monotonic() - self._began
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Prefetch:
 
 
 class Prefetches:
-    """The prefetches of one batch, one after the other: each knows what the ones before have learnt."""
+    """The prefetches of one batch, one after another. They share the attributes that earlier ones learnt of."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, str] = {}
@@ -92,6 +92,6 @@ class Prefetches:
 
 
 def prefetch_of(call: Call) -> Prefetch | None:
-    """The prefetch that a call may read from; None for one that is prepared alone, and once writing may have begun."""
+    """The prefetch that a call may read from; None for a single change, and once writing may have begun."""
     prefetch = call.prefetch
     return prefetch if isinstance(prefetch, Prefetch) and prefetch.is_open else None

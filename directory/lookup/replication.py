@@ -1,12 +1,11 @@
-"""Is something missing because it is not there, or because it has not arrived yet? The log knows what there must be.
+"""Telling an object that does not exist from one that has not replicated yet, by the changes in the operations log.
 
-After a fail-over a domain controller may be asked that has not yet got the latest changes of another one.
+After a fail-over the gateway may ask a domain controller that lacks the latest changes of another one.
 """
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from time import monotonic
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -21,102 +20,82 @@ from directory import errors
 
 
 class NotReplicatedYet(errors.Unavailable):
-    """The object was changed at another domain controller a moment ago, and this one does not show it yet."""
+    """The object was changed at another domain controller a moment ago, and that has not replicated to this one."""
 
     def __init__(self) -> None:
         super().__init__(message("What was changed at another domain controller has not arrived at this one yet."))
 
 
 def server_of(evidence: dict[str, Any] | None) -> str | None:
-    """The domain controller whose state a record's evidence is; None in a record from before that was kept."""
+    """The domain controller that a record's evidence is from; None in a record made before servers were kept."""
     server = (evidence or {}).get("server")
     return server if isinstance(server, str) else None
 
 
 def require_absent(client: Client, reference: UUID | str) -> None:
-    """For an object that was not found by its objectGUID or name: raise NotReplicatedYet if it must be on its way.
+    """Raise NotReplicatedYet if the log says that an object that was not found must exist; also raises LdapError.
 
-    Costs nothing where a directory has one server. Raises LdapError.
+    Costs nothing for a directory with one server.
     """
     if len(client.settings.urls) == 1:
         return
-    _require_made_here(client, recent_changes(reference), reference)
+    _require_not_pending(client, recent_changes(reference), reference)
 
 
 def require_all_absent(client: Client, guids: Collection[UUID]) -> None:
-    """The same for several objects that were not found by their objectGUIDs."""
+    """The same as `require_absent` for several objects."""
     if len(client.settings.urls) > 1 and guids:
-        for guid, changes in recent_changes_of(guids).items():
-            _require_made_here(client, changes, guid)
+        for guid, changes in recent_changes_by_target(guids).items():
+            _require_not_pending(client, changes, guid)
 
 
-def _require_made_here(client: Client, changes: Sequence[OperationRecord], reference: UUID | str) -> None:
-    if not changes or not is_there_after(changes[0], reference):
+def _require_not_pending(client: Client, changes: Sequence[OperationRecord], reference: UUID | str) -> None:
+    if not changes or not leaves_object(changes[0], reference):
         return
-    # Those that were asked: the one that would be chosen now may be another one.
+    # The servers that were asked, as the one that would be chosen now may be another.
     servers = servers_asked_so_far() or {client.choose_server()}
     if any(is_from_elsewhere(client, changes[0], server) for server in servers):
         raise NotReplicatedYet
 
 
 def may_lack_changes(client: Client, servers: Collection[str]) -> bool:
-    """Whether one of the servers that something was read from may lack a change that was made at another one.
+    """Whether one of these servers may lack a change that was made at another one.
 
-    That is so for `Directory:StickySeconds` after a change elsewhere. Without any it costs nothing but one look a
-    second: what is told may be so old, but never older than the latest fail-over that this process heard of.
+    That may be so for `Directory:StickySeconds` after a change. The log is not read where Redis knows of no change.
     """
-    return len(client.settings.urls) > 1 and any(
-        _may_lack(client, server) for server in servers if server in client.settings.urls
+    urls = client.settings.urls
+    return len(urls) > 1 and any(
+        not client.preferred_controller.is_only_writer(server)
+        and _recent_records(Q(evidence__server__in=[url for url in urls if url != server])).exists()
+        for server in servers
+        if server in urls
     )
 
 
-_LOOK_SECONDS: Final = 1.0
-_MOST_LOOKS: Final = 1000
-_looks: dict[tuple[tuple[str, ...], str, str | None], tuple[float, bool]] = {}
-"""What was found last, and when, of a server while one was the latest to have taken a write."""
-
-
-def _may_lack(client: Client, server: str) -> bool:
-    which = client.settings.urls, server, client.agreement.heard
-    known = _looks.get(which)
-    if known is not None and monotonic() - known[0] < _LOOK_SECONDS:
-        return known[1]
-    may_lack = not client.agreement.is_alone(server) and _was_changed_beside(client, server)
-    if len(_looks) > _MOST_LOOKS:
-        _looks.clear()
-    _looks[which] = monotonic(), may_lack
-    return may_lack
-
-
-def _was_changed_beside(client: Client, server: str) -> bool:
-    others = [url for url in client.settings.urls if url != server]
-    return _recent(Q(evidence__server__in=others)).exists()
-
-
 def recent_changes(reference: UUID | str) -> list[OperationRecord]:
-    """What the log has of an object's changes within `Directory:StickySeconds`, made or perhaps made; the latest first.
+    """An object's changes within `Directory:StickySeconds` that were or may have been made, the latest first.
 
-    By its name an object is found that had it, was to get it, or has it.
+    A name finds the changes of an object that has it, had it or was to get it.
     """
     is_same = Q(target_id=reference)
     if isinstance(reference, str):
         is_same = Q(target_dn__iexact=reference) | Q(evidence__newDn__iexact=reference)
-    return list(_recent(is_same).order_by("-id"))
+    return list(_recent_records(is_same).order_by("-id"))
 
 
-def recent_changes_of(targets: Collection[UUID]) -> dict[UUID, list[OperationRecord]]:
-    """The same of several objects, by objectGUID."""
+def recent_changes_by_target(targets: Collection[UUID]) -> dict[UUID, list[OperationRecord]]:
+    """The same as `recent_changes` for several objects, by objectGUID."""
     found: dict[UUID, list[OperationRecord]] = {}
-    for change in _recent(Q(target_id__in=targets)).order_by("-id"):
+    for change in _recent_records(Q(target_id__in=targets)).order_by("-id"):
         if change.target_id is not None:
             found.setdefault(change.target_id, []).append(change)
     return found
 
 
-def _recent(which: Q) -> QuerySet[OperationRecord]:
+def _recent_records(condition: Q) -> QuerySet[OperationRecord]:
     since = shared_clock.now() - timedelta(seconds=settings.CONFIGURATION.Directory.StickySeconds)
     return OperationRecord.objects.filter(
-        which,
+        condition,
         id__gte=identifier_bounds(since)[0],
         outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES),
         evidence__isnull=False,
@@ -124,13 +103,13 @@ def _recent(which: Q) -> QuerySet[OperationRecord]:
 
 
 def is_from_elsewhere(client: Client, change: OperationRecord, server: str | None) -> bool:
-    """Whether it was made at another server, which the directory still has: what was made at this one is there."""
+    """Whether a change was made at another server that the connection still has."""
     made_at = server_of(change.evidence)
     return made_at != server and made_at in client.settings.urls
 
 
-def is_there_after(change: OperationRecord, reference: UUID | str) -> bool:
-    """Whether a change, if it was made, leaves an object with this objectGUID or name."""
+def leaves_object(change: OperationRecord, reference: UUID | str) -> bool:
+    """Whether an object with this objectGUID or name exists after a change, if it was made."""
     evidence = change.evidence or {}
     if evidence.get("write") == "rename" and not isinstance(reference, UUID):
         return bool(evidence["newDn"].lower() == reference.lower())

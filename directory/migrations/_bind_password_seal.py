@@ -1,4 +1,4 @@
-"""The seal of a bind password as migration 0007 gave it to every connection; `directory.models.bind_password_seal` says
+"""The seal of a bind password as migration 0007 gave it to every connection; `directory.models.connections` says
 what it is for. Both are encrypted in the database, and a migration sees them as they lie there.
 """
 

@@ -1,22 +1,39 @@
-"""Tables of the directory app: the connections to directories, and the permissions on what is in them.
+"""Directory connections, what is known of their bind passwords, password attempts, and the permissions on objects."""
 
-Directory objects themselves are never stored here.
-"""
-
+import hashlib
 import ipaddress
+import json
 import re
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from cryptography.x509 import load_pem_x509_certificates
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import F
+from django.utils import timezone
 
 from active_directory import DistinguishedName, InvalidValue
 from core.secrets.encryption import EncryptedTextField
-from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from directory.models.revisions import Revised
+
+
+class Revised(models.Model):
+    """A row whose `revision` grows with every change."""
+
+    revision = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save, and increment the revision in the database, so that two concurrent changes make two revisions."""
+        if not self._state.adding:
+            self.revision = F("revision") + 1
+        super().save(*args, **kwargs)
+        self.refresh_from_db(fields=["revision"])  # else the next save would apply the expression again
 
 
 def _client_id() -> str:
@@ -24,7 +41,7 @@ def _client_id() -> str:
 
 
 def require_server_urls(urls: Any, *, start_tls: bool) -> None:
-    """Refuse a list of servers that could send the bind password in clear. Raises ValidationError."""
+    """Refuse servers that would receive the bind password unencrypted. Raises ValidationError."""
     if not isinstance(urls, list) or not urls or not all(isinstance(url, str) for url in urls):
         raise ValidationError("Give at least one server as a list of URLs.", code="invalid")
     if len(set(urls)) != len(urls):
@@ -63,24 +80,37 @@ def _is_distinguished_name(text: str) -> bool:
 
 
 def require_certificates(pem: str) -> None:
-    """Refuse a CA text that is not one or more PEM certificates. Raises ValidationError."""
+    """Refuse text other than one or more PEM certificates. Raises ValidationError."""
     try:
         load_pem_x509_certificates(pem.encode())
     except ValueError:
         raise ValidationError("This is not a certificate in PEM form.", code="invalid") from None
 
 
-# What the gateway writes by itself while others have the row in hand to change it.
-_LEARNT = frozenset({"bind_account", "bind_account_learnt_for", "protection_changes"})
+# The seal binds the bind password to its destination. Without it, anyone who may edit a connection, or its row in the
+# database, could point it at their own server and receive the password. It is made when somebody enters the password,
+# encrypted like the password, and compared before the password is used: without a match the gateway sends nothing.
+DESTINATION_FIELDS: Final = ("urls", "start_tls", "ca_certificate", "bind_dn")
+"""The fields of a connection that decide where its password is sent, and for which account."""
+
+
+def bind_seal_of(*, urls: list[str], start_tls: bool, ca_certificate: str, bind_dn: str, password: str) -> str:
+    """A digest of the password and its destination, whatever the order of servers and the white space of the PEM."""
+    servers = sorted({str(url).lower().rstrip("/") for url in urls})
+    sealed = json.dumps([servers, bool(start_tls), ca_certificate.split(), bind_dn.strip(), password])
+    return hashlib.sha256(sealed.encode()).hexdigest()
+
+
+# The gateway updates these with queries of its own; a save of a row read earlier must not undo that.
+_SELF_MAINTAINED_FIELDS = frozenset({"bind_account", "bind_account_learnt_for", "protection_changes"})
 
 
 class DirectoryConnection(Revised):
-    """How the gateway reaches one Active Directory domain, and as whom.
+    """How the gateway reaches one Active Directory domain, and with which account.
 
-    `revision` grows with every change, so that each process notices that its pool of LDAP connections is outdated.
-    `bind_seal` binds the password to where it is sent (`directory.models.bind_password_seal`). While the gateway
-    changes it (`directory.changes.bind_password_rotation`), the new one is `pending_bind_password`; afterwards the old
-    one is kept for a while.
+    By its `revision` each process notices that its pool of LDAP connections is outdated. `bind_seal` binds the password
+    to its destination (`bind_seal_of`). During a rotation (`directory.changes.bind_password_rotation`) the new password
+    is `pending_bind_password`; afterwards the old one stays for a while as `previous_bind_password`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -155,7 +185,7 @@ class DirectoryConnection(Revised):
         return self.name
 
     bind_password_given = False
-    """Set by who has just been given the password, so that it is sealed to the connection as it is now."""
+    """Set to True after somebody entered the password, even the same one: saving then seals it to the destination."""
     _kept_password: str | None = None
 
     @classmethod
@@ -186,27 +216,28 @@ class DirectoryConnection(Revised):
 
     @property
     def is_bind_password_sealed(self) -> bool:
-        """Whether the password was given for the servers and the name that the connection has now."""
+        """Whether the password was entered for the connection's current servers and bind name."""
         return self.bind_seal == self._seal()
 
     def seal_bind_password(self) -> None:
-        """Bind the password to the servers and the name that it was given for; saving a new connection does so."""
+        """Bind the password to the current servers and bind name; saving a new connection does so by itself."""
         self.bind_seal = self._seal()
 
     def _seal(self) -> str:
         destination: dict[str, Any] = {name: getattr(self, name) for name in DESTINATION_FIELDS}
-        return seal_of(**destination, password=self.bind_password)
+        return bind_seal_of(**destination, password=self.bind_password)
 
     def _is_password_given(self) -> bool:
-        """One that is not the password kept was given too."""
+        """Whether somebody entered a password: the row is new, says so, or no longer has the stored one."""
         return self._state.adding or self.bind_password_given or self.bind_password != self._kept_password
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save, with a new seal where the password was given, and without what the gateway learns by itself."""
+        """Save, with a new seal if a password was entered, and without the fields that the gateway maintains itself."""
         if self._is_password_given():
             self.bind_seal = self._seal()
             changed = {"bind_seal"}
-            if self.previous_bind_password != self._kept_password:  # given by somebody: others are of no account now
+            # A rotation keeps the old password as the previous one; a person's entry makes both others obsolete.
+            if self.previous_bind_password != self._kept_password:
                 self.pending_bind_password = self.previous_bind_password = ""
                 self.pending_since = None
                 changed |= {"pending_bind_password", "previous_bind_password", "pending_since"}
@@ -215,7 +246,9 @@ class DirectoryConnection(Revised):
         if not self._state.adding:
             given = kwargs.get("update_fields")
             if given is None:
-                given = {field.name for field in self._meta.concrete_fields if not field.primary_key} - _LEARNT
+                given = {
+                    field.name for field in self._meta.concrete_fields if not field.primary_key
+                } - _SELF_MAINTAINED_FIELDS
             kwargs["update_fields"] = {*given, "revision", "changed_at"}
         super().save(*args, **kwargs)
         self._kept_password, self.bind_password_given = self.bind_password, False
@@ -257,10 +290,62 @@ _PERMISSIONS = """
 
 
 class DirectoryPermission(models.Model):
-    """What a role may do with the objects of a directory. No table: it only gives the permissions a home in Django."""
+    """The permissions on directory objects. It has no table: it only gives them a content type in Django."""
 
     class Meta:
         managed = False
         default_permissions = ()
         verbose_name = "directory object"
         permissions = tuple((line.split()[0], line.split(maxsplit=1)[1]) for line in _PERMISSIONS.strip().splitlines())
+
+
+class BindPassword(models.Model):
+    """What is known of one bind password at one server, so that a wrong one does not lock the bind account out.
+
+    `digest` is a keyed digest of the connection, the bind name and the password. Until `tried_until` one process is
+    trying it, and the others wait for the result. It has no foreign key, for it is written outside the transaction in
+    which an LDAP connection is opened.
+    """
+
+    digest = models.CharField(max_length=64)
+    server = models.CharField(max_length=300)
+    worked_at = models.DateTimeField(null=True)
+    refused_at = models.DateTimeField(null=True)
+    tried_until = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("digest", "server"), name="directory_bind_password_once")]
+
+    def __str__(self) -> str:
+        return f"a bind password at {self.server}"
+
+
+class PasswordAttempt(models.Model):
+    """An account's password that was wrong or is being tried.
+
+    `account_digest` is keyed, as it may be of a name that somebody typed. `credential_id` is the credential under
+    which the password was tried, empty for a sign-in.
+    """
+
+    class State(models.TextChoices):
+        """A right password resets AD's badPwdCount, so it turns earlier wrong ones into `PAST`."""
+
+        OPEN = "open"
+        WRONG = "wrong"
+        PAST = "past"
+
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+    account_digest = models.CharField(max_length=64)
+    credential_id = models.CharField(max_length=64, default="", db_default="")
+    state = models.CharField(max_length=5, choices=State.choices, default=State.OPEN)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [
+            models.Index(fields=("account_digest", "-at"), name="directory_attempts_by_account"),
+            models.Index(fields=("credential_id", "-at"), name="directory_attempts_by_key"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} at {self.at:%Y-%m-%d %H:%M:%S}"

@@ -1,7 +1,4 @@
-"""Tables of runs: what was planned, what is being done to which accounts, and which worker is at it.
-
-How they are used is in `directory.runs`.
-"""
+"""The tables of runs: plans, runs with their results for each account, and the leases of workers."""
 
 from uuid import uuid4
 
@@ -11,9 +8,9 @@ from core.database.problem_field import ProblemField
 
 
 class Plan(models.Model):
-    """What a run would have done to an organizational unit's accounts when it was asked for. Kept for an hour.
+    """What a run would do to the accounts of an organizational unit, as of `created_at`. Kept for an hour.
 
-    `accounts` holds `[objectGUID, effect]` pairs, the first ones up to the limit of a run; `total` counts all.
+    `accounts` holds `[objectGUID, effect]` pairs up to the limit of a run; `total` counts all accounts.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -32,7 +29,7 @@ class Plan(models.Model):
 
 
 class RunState(models.TextChoices):
-    """A run is queued until a worker begins with it, and never goes back."""
+    """A run is queued until a worker starts it; it never goes back to an earlier state."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -40,10 +37,10 @@ class RunState(models.TextChoices):
 
 
 class Run(models.Model):
-    """One run, for whom it is done, and the frozen list of its accounts (objectGUIDs in order).
+    """One run, its caller, and the fixed list of its accounts (objectGUIDs in order).
 
-    The caller is kept as what is needed to check everything anew and to sign the log's records; rows outlive persons
-    and keys, so the requester's user name is kept, too. `attempts` counts how often a worker took the run up,
+    The caller's columns suffice to authorize the run again and to attribute the log's records. A run outlives people
+    and keys, so it keeps the requester's user name too. `attempts` counts how often a worker took the run up,
     `started_at` is the first time.
     """
 
@@ -79,7 +76,7 @@ class Run(models.Model):
             models.Index(fields=["connection", "-created_at", "-id"], name="runs_newest_first"),
         ]
         constraints = [
-            # An approved change is applied once, whatever workers do.
+            # A redelivered task must not start the run of an approved change a second time.
             models.UniqueConstraint(fields=["change_request_id"], name="runs_one_per_change_request")
         ]
 
@@ -88,7 +85,7 @@ class Run(models.Model):
 
 
 class AccountStatus(models.TextChoices):
-    """How a run ended for one account."""
+    """The outcome of a run for one account."""
 
     SUCCEEDED = "succeeded"
     UNCHANGED = "unchanged"
@@ -96,9 +93,9 @@ class AccountStatus(models.TextChoices):
 
 
 class AccountResult(models.Model):
-    """The result for one account of a run, written once. An account without one is still to be done.
+    """The result for one account of a run, written once. An account without a row is still pending.
 
-    `distinguished_name` is None for an account that was not found; `problem` holds a failure's problem details.
+    `distinguished_name` is None for an account that was not found; `problem` holds the problem details of a failure.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="results")
@@ -114,11 +111,11 @@ class AccountResult(models.Model):
 
 
 class RunLease(models.Model):
-    """Which worker works off a directory's runs, and until when it says so. One row per directory.
+    """Which worker executes a directory's runs, and until when. One row per directory.
 
-    A domain controller does writes one after the other anyway, so one run at a time costs nothing; and two runs can
-    never both take an account for still to be changed, which the directory itself would not tell: a guarded write
-    whose new value holds already succeeds (observed on Samba 4.17).
+    A domain controller serializes writes anyway, so one run at a time costs nothing. Two concurrent runs could both
+    claim the change of an account: a guarded write succeeds although its new value is already there (observed on
+    Samba 4.17).
     """
 
     connection = models.OneToOneField(

@@ -1,4 +1,4 @@
-"""How a recorded write is sent; whether it was applied when its answer was lost, and whose a change was.
+"""Sending recorded writes, and finding out whether a write was applied whose answer was lost.
 
-What is to be written, and who may, is decided above (`directory.changes`, the pipeline, the runs).
+What is written, and who may write it, is decided by `directory.changes`, the pipeline and the runs.
 """

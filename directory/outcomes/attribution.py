@@ -1,8 +1,8 @@
-"""Whose write was it? What the operations log adds to the directory's evidence when several changes began alike.
+"""Attribution: which of several recorded changes made the change that the directory shows.
 
-`evidence` sees that something changed since a record's evidence was taken. A retry that was carried out while the
-record of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the
-attribute. The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
+`evidence` only sees that something changed since a record's evidence was taken. A retry that succeeded while the record
+of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the attribute.
+The log distinguishes them: of changes that started from the same state and exclude one another, only one was applied.
 """
 
 from collections import Counter
@@ -17,47 +17,50 @@ import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import QuerySet
 
-from active_directory import Client, LdapError, decode, fold, is_samba
+from active_directory import Client, LdapError, decode, fold_case, is_samba
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from audit.redact import SECRET
 from core.database import shared_clock
 from directory.lookup.replication import server_of
-from directory.outcomes.evidence import await_all, find_outcome, growth, has_finished_writing
+from directory.outcomes.evidence import await_outcomes, find_outcome, has_finished_writing, version_growth
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued
-from directory.shapes.proposal import SECRET
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 ExclusiveEffect = tuple[str, ...]
-"""What of all changes that began from one state only a single one can have done. Most name a version, which never
-comes again; those of `_UNDONE_BY` can be done again once they were undone."""
+"""An effect that only one of all changes that started from the same state can have had.
 
-_EARLIER = timedelta(hours=1)
-"""How much older than a record another one may be that was still being written: far more than any write takes."""
+Most name a version, which never recurs; those in `_UNDONE_BY` can recur after they were undone.
+"""
 
-_MOST_COMPARED = 8
-"""How many open records are weighed against one another; their sets are, so twice as many for each."""
+_MAX_WRITE_DURATION = timedelta(hours=1)
+"""A record this much older than another was complete when that one began: far longer than any write takes."""
+
+_MAX_COMPARED = 8
+"""How many open records are compared: all their subsets are, so each more doubles the work."""
 
 _UNDONE_BY = {"joined": "left", "left": "joined", "added": "gone", "gone": "added", "deleted": "restored"}
 _UNDONE_BY |= {"restored": "deleted"}
 
 
 def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
-    """Whether a record's write was applied; None when that cannot be known (now). Never raises for the directory.
+    """Whether a record's write was applied; None when that cannot be known (now). Never raises LdapError.
 
-    While another change from the same state is under way, that is not known.
+    It cannot be known while another change from the same state is under way.
     """
-    client = client.at(server_of(record.evidence))
-    shown = find_outcome(client, record.evidence or {})
+    evidence = record.evidence or {}
+    client = client.at(server_of(evidence))
+    shown = find_outcome(client, evidence)
     if shown is False:
-        # A domain controller that is still at a write shows the state from before it.
-        if not has_finished_writing(client, record.evidence or {}):
+        # A domain controller that is still executing the write shows the state before it.
+        if not has_finished_writing(client, evidence):
             return None
-        shown = find_outcome(client, record.evidence or {})
-    if not shown:  # without a trace it was not applied, whoever else was at it
+        shown = find_outcome(client, evidence)
+    if not shown:  # without a trace it was not applied, whatever other changes there were
         return shown
     try:
-        return _is_its_own(client, record)
+        return _is_own_trace(client, record)
     except LdapError:
         return None
     except (DatabaseError, InterfaceError):
@@ -67,23 +70,23 @@ def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | Non
 
 
 def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) -> list[bool | None]:
-    """The same for a caller who still waits for writes lost together: the domain controller gets a moment to come back.
+    """Whether the writes of records whose answers were lost together were applied, for a caller who waits.
 
-    They are waited for together.
+    It tries for up to RECOVERY_SECONDS in all; None for what stays unknown.
     """
-    return await_all([partial(find_recorded_outcome, client, record) for record in records])
+    return await_outcomes([partial(find_recorded_outcome, client, record) for record in records])
 
 
 class _Change:
-    """A recorded change, and what its evidence says of it."""
+    """A recorded change and its evidence."""
 
     def __init__(self, client: Client, record: OperationRecord) -> None:
         self.record = record
         self.evidence: dict[str, Any] = record.evidence or {}
         self.versions: dict[str, int] = self.evidence.get("versions", {})
-        """Of a modify: those from which it began, by attid."""
+        """For a modify, the versions before it, by attid."""
         self.is_unguarded = bool(self.evidence.get("unguarded"))
-        """Whether it replaces a value whatever that is, and so excludes nobody."""
+        """Whether it replaces a value whatever the old one is, so that it excludes no other change."""
         self._client = client
         self._schema = client.schema
 
@@ -91,14 +94,13 @@ class _Change:
     def steps(self) -> dict[str, int]:
         """By how much a modify raises the version of each attribute, by attid.
 
-        One for each step on Samba (seen with 4.17), one in all on Windows ([MS-ADTS] 3.1.1.1.9).
+        Samba raises it once for each step (seen with 4.17), Windows once for the modify ([MS-ADTS] 3.1.1.1.9).
         """
         steps: dict[str, int] = self.evidence.get("steps") or dict.fromkeys(self.versions, 1)
         return steps if is_samba(self._client) else dict.fromkeys(steps, 1)
 
     @cached_property
     def exclusive_effects(self) -> frozenset[ExclusiveEffect]:
-        """See `ExclusiveEffect`."""
         evidence = self.evidence
         match evidence.get("write"):
             case "modify":
@@ -106,18 +108,20 @@ class _Change:
             case "rename" if evidence["nameVersion"] is not None:
                 return frozenset({("renamed", str(evidence["nameVersion"]))})
             case "add":
-                return frozenset({("added", fold(evidence["dn"]))})
+                return frozenset({("added", fold_case(evidence["dn"]))})
             case "delete":
-                return frozenset({("deleted", evidence["id"]), ("gone", fold(self.record.target_dn or ""))})
+                return frozenset({("deleted", evidence["id"]), ("gone", fold_case(self.record.target_dn or ""))})
             case "restore":
                 return frozenset({("restored", evidence["id"])})
         return frozenset()
 
     def _exclusive_effects_of_modify(self) -> Iterator[ExclusiveEffect]:
-        """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
+        """Each value is removed or added only once; two changes of a single-valued attribute exclude each other."""
         ids = self.evidence.get("ids", {})
         for action, links in (("joined", self.evidence["added"]), ("left", self.evidence["removed"])):
-            yield from ((action, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
+            yield from (
+                (action, name.lower(), ids.get(dn, fold_case(dn))) for name, names in links.items() for dn in names
+            )
         kind = Kind(self.record.target_kind) if self.record.target_kind else Kind.OBJECT
         for change in self.record.changes:
             attribute = self._schema.attribute(change["attribute"])
@@ -133,29 +137,30 @@ class _Change:
 
     @property
     def has_trace(self) -> bool:
-        """Whether the directory shows a trace of it, be it its own or another's."""
+        """Whether the directory shows a trace that is this change's or another's like it."""
         return bool(find_outcome(self._client, self.evidence))
 
     @property
     def is_under_way(self) -> bool:
-        """Whether its writer may still be at it.
+        """Whether its writer may still be working on it.
 
-        One that gave up has noted that it does not know, and what a settler has at hand is past its writer's time.
+        A writer that gave up has recorded an unknown outcome, and a settler takes a record only after its writer's time
+        is over.
         """
         record = self.record
         is_pending = record.outcome == Outcome.PENDING and record.settle_attempts == 0
         return is_pending and record.settle_at is not None and record.settle_at > shared_clock.now()
 
     def may_exclude(self, other: "_Change") -> bool:
-        """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
+        """Whether possibly only one of the two was applied, for they share an exclusive effect or a changed version."""
         have_versions_in_common = not self.versions.keys().isdisjoint(other.versions)
         return have_versions_in_common or not self.exclusive_effects.isdisjoint(other.exclusive_effects)
 
-    def is_taken(self, succeeded: Sequence["_Change"]) -> bool:
-        """Whether another change succeeded with what only one can have done."""
-        return any(self._is_taken(effect, succeeded) for effect in self.exclusive_effects)
+    def is_excluded_by(self, succeeded: Sequence["_Change"]) -> bool:
+        """Whether a change that succeeded had one of the exclusive effects of this one."""
+        return any(self._is_effect_done_by(effect, succeeded) for effect in self.exclusive_effects)
 
-    def _is_taken(self, effect: ExclusiveEffect, succeeded: Sequence["_Change"]) -> bool:
+    def _is_effect_done_by(self, effect: ExclusiveEffect, succeeded: Sequence["_Change"]) -> bool:
         action, *what = effect
         undoing = (_UNDONE_BY.get(action, ""), *what)
         done = [
@@ -163,13 +168,14 @@ class _Change:
             for other in succeeded
             if effect in other.exclusive_effects or undoing in other.exclusive_effects
         ]
-        # What was last done before this record began, and next: if it is the same, it was not undone in between.
+        # The last such change before this record began, and the next one afterwards. If either had this effect and not
+        # the inverse one, nothing was undone in between, so this record cannot have had the effect.
         before = max((each for each in done if each[0] < self.record.at), default=None)
         after = min((each for each in done if each[0] >= self.record.at), default=None)
         return any(each is not None and each[1] for each in (before, after))
 
-    def is_shown(self) -> bool:
-        """Whether the directory holds the values that a modify led to; secrets and other writes count as shown."""
+    def has_final_values(self) -> bool:
+        """Whether the directory holds the values that a modify set; secrets and other writes count as matching."""
         changes = [
             (attribute, change["after"])
             for change in self.record.changes
@@ -184,29 +190,29 @@ class _Change:
         )
 
 
-def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
-    """Whether the trace that the directory shows is this record's.
+def _is_own_trace(client: Client, record: OperationRecord) -> bool | None:
+    """Whether the trace in the directory is this record's; None while a competing change is under way.
 
-    Among all open records with a trace, those are taken for applied that together explain most of what the directory's
-    metadata counts and never more, beside one another and beside what is known to have succeeded.
+    Of all open records with a trace, those count as applied that together explain as much of the growth in the
+    directory's metadata as possible, but not more, in addition to the changes known to have succeeded.
     """
     change = _Change(client, record)
-    others = [_Change(client, other) for other in others_about_the_same(record, _EARLIER)]
+    others = [_Change(client, other) for other in _other_changes_of_object(record)]
     succeeded = [other for other in others if other.record.outcome == Outcome.SUCCEEDED]
-    if not change.is_unguarded and change.is_taken(succeeded):
+    if not change.is_unguarded and change.is_excluded_by(succeeded):
         return False
     competing = [other for other in others if other.record.outcome in OPEN_OUTCOMES and other.may_exclude(change)]
     if any(other.is_under_way for other in competing):
         return None
     candidates = [change, *(other for other in competing if other.has_trace)]
     if len(candidates) > 1:
-        candidates.sort(key=lambda each: (not each.is_shown(), each.record.id))
-        candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is change]
-    return change in _applied_among(candidates, _unexplained_growth(client, candidates, succeeded))
+        candidates.sort(key=lambda each: (not each.has_final_values(), each.record.id))
+        candidates = [each for position, each in enumerate(candidates) if position < _MAX_COMPARED or each is change]
+    return change in _most_explanatory(candidates, _unexplained_growth(client, candidates, succeeded))
 
 
-def _applied_among(candidates: Sequence[_Change], room: dict[str, int]) -> Sequence[_Change]:
-    """Those of the open records that explain most of what there is room for; of equal choices the first."""
+def _most_explanatory(candidates: Sequence[_Change], growth: dict[str, int]) -> Sequence[_Change]:
+    """The compatible candidates that explain most of the growth of versions, by attid; the first of equal choices."""
     chosen: Sequence[_Change] = ()
     most = (0, 0)
     for size in range(1, len(candidates) + 1):
@@ -215,7 +221,7 @@ def _applied_among(candidates: Sequence[_Change], room: dict[str, int]) -> Seque
             for each in some:
                 raised.update(each.steps)
             exclusive = [effect for each in some if not each.is_unguarded for effect in each.exclusive_effects]
-            if len(exclusive) > len(set(exclusive)) or any(count > room[attid] for attid, count in raised.items()):
+            if len(exclusive) > len(set(exclusive)) or any(count > growth[attid] for attid, count in raised.items()):
                 continue
             if (raised.total(), size) > most:
                 chosen, most = some, (raised.total(), size)
@@ -223,26 +229,26 @@ def _applied_among(candidates: Sequence[_Change], room: dict[str, int]) -> Seque
 
 
 def _unexplained_growth(client: Client, candidates: Sequence[_Change], succeeded: Sequence[_Change]) -> dict[str, int]:
-    """How far versions have grown, by attid, since the first candidate began, without anybody known to have done it."""
+    """By how much versions, by attid, have grown since the first candidate began, beyond what `succeeded` explains."""
     began: dict[str, int] = {}
     for each in candidates:
         for attid, version in each.versions.items():
             began[attid] = min(version, began.get(attid, version))
     if not began:
         return {}
-    room = growth(client, {**candidates[0].evidence, "versions": began})
+    growth = version_growth(client, {**candidates[0].evidence, "versions": began})
     for other in succeeded:
         for attid, version in other.versions.items():
             if version >= began.get(attid, version + 1):
-                room[attid] -= other.steps.get(attid, 0)
-    return room
+                growth[attid] -= other.steps.get(attid, 0)
+    return growth
 
 
-def others_about_the_same(record: OperationRecord, earlier: timedelta) -> QuerySet[OperationRecord]:
-    """The records of other changes of the object, made or perhaps made, that are at most so much older."""
+def _other_changes_of_object(record: OperationRecord) -> QuerySet[OperationRecord]:
+    """The records of other changes of the object, made or possibly made, at most `_MAX_WRITE_DURATION` older."""
     evidence = record.evidence or {}
     others = OperationRecord.objects.filter(
-        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - earlier
+        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - _MAX_WRITE_DURATION
     ).exclude(id=record.id)
     if evidence.get("write") == "add":
         return others.filter(target_dn__iexact=evidence["dn"])

@@ -1,9 +1,17 @@
-"""Was a write applied? Evidence taken before it, and the answer found afterwards by reading the directory.
+"""Evidence of recorded writes: whether a domain controller applied one, and whether it shows all recent ones.
 
-A lost answer usually means a done change, so neither "failed" nor a second attempt is right without looking.
+A write whose answer was lost has usually been applied, so neither reporting a failure nor trying again is right. The
+gateway stores evidence before a write, and finds the outcome afterwards by reading the directory.
+
+After a fail-over a domain controller may show an earlier state of an object. A change based on it would be overwritten,
+or overwrite another one, once replication catches up: of two changes of an attribute the directory keeps one. So the
+gateway changes nothing before it sees everything that the log holds of the object within `Directory:StickySeconds`. The
+writers of two hosts that use different domain controllers see each other's intents, because each looks after it
+committed its own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -22,72 +30,91 @@ from active_directory import (
     Schema,
     Syntax,
     Write,
+    fold_case,
     is_credential,
+    servers_asked_so_far,
 )
 from audit.log import SECONDS_OF_ABSENCE
-from directory.lookup.replication import server_of
+from audit.models import OPEN_OUTCOMES, OperationRecord
+from directory.lookup.replication import (
+    NotReplicatedYet,
+    is_from_elsewhere,
+    leaves_object,
+    recent_changes,
+    recent_changes_by_target,
+    server_of,
+)
 from directory.shapes.modifications import comparison_key
+from directory.shapes.proposal import Target
 
-SECONDS_TO_COME_BACK = 6.0
-"""How long a caller waits for the truth about a lost answer."""
+RECOVERY_SECONDS = 6.0
+"""How long a caller waits for an unavailable domain controller that must show whether a write was applied."""
 
-ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
+NAME_ATTID = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
 
-_WITNESSES = 16
-"""How many of a link's values are kept as evidence: a modify is applied all or none, so some tell of all."""
+_MAX_LINKS_KEPT = 16
+"""How many values of a link are stored as evidence: a modify is atomic, so some values stand for all."""
 
 EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
-"""What an entry must have been read with for the evidence of a modify."""
+"""The attributes that the evidence of a modify needs."""
 
 
 def evidence_of(
     write: Write,
     *,
-    entry: Entry | None = None,
+    entry: Entry,
     schema: Schema | None = None,
     identities: Mapping[str, UUID] = NO_IDENTITIES,
 ) -> dict[str, Any]:
-    """What to keep of the state before a write; JSON-serialisable and without values that could be secret.
+    """What to store of the state before a write; JSON, without values that could be secret.
 
-    A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete, a rename and a restore the entry.
-    For an addition it is the container. `identities` are the objects that a modify links to, by name: they may be
-    renamed before anybody looks. `server` is the domain controller that this state is that of: the write is sent there,
-    and nowhere else it can be found out soon what became of it.
+    A modify needs the schema and the entry read with EVIDENCE_ATTRIBUTES; for an add the entry is the container.
+    `identities` maps the names of objects that a modify links to objectGUIDs, for they may be renamed before the
+    evidence is used. The member `server` is the domain controller that showed this state: the write is sent to it, and
+    no other one can tell soon whether the write was applied.
     """
     evidence: dict[str, Any]
     match write:
         case Add():
             evidence = {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
-        case Modify(deleted=True) if entry is not None:
-            evidence = {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
-        case Modify() if entry is not None and schema is not None:
+        case Modify(deleted=True):
+            names = (step.values[0] for step in write.modifications if step.attribute == "distinguishedName")
+            evidence = {"write": "restore", "id": str(entry.guid), "newDn": next(names).decode()}
+        case Modify():
+            assert schema is not None
             evidence = {"write": "modify", "id": str(entry.guid), **_modify_evidence(write, entry, schema, identities)}
-        case Delete() if entry is not None:
+        case Delete():
             evidence = {"write": "delete", "id": str(entry.guid)}
-        case Rename() if entry is not None:
-            evidence = {"write": "rename", "id": str(entry.guid), **_rename_evidence(write, entry)}
-        case _:
-            raise ValueError("this write needs an entry for its evidence")
-    return evidence if entry is None or entry.server is None else {**evidence, "server": entry.server}
+        case Rename():
+            parent = write.new_parent or DistinguishedName.parse(entry.dn).parent
+            evidence = {
+                "write": "rename",
+                "id": str(entry.guid),
+                "dn": entry.dn,
+                "newDn": f"{write.new_rdn},{parent}",
+                # Every rename and every move raises the version of `name` ([MS-ADTS] 3.1.1.5.4.2).
+                "nameVersion": entry.versions.get(NAME_ATTID),
+            }
+    return evidence if entry.server is None else {**evidence, "server": entry.server}
 
 
 def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
     """Whether the write with this evidence was applied; None when that cannot be known (now).
 
-    Its own domain controller is asked: on the others an absent change may only not have arrived yet.
+    It asks the domain controller that got the write: on the others a missing change may only not have replicated yet.
     """
-    look = _LOOKS.get(evidence.get("write", ""))
+    probe = _PROBES.get(evidence.get("write", ""))
     client = client.at(server_of(evidence))
     try:
-        return look(client, evidence) if look else None
+        return probe(client, evidence) if probe else None
     except LdapError:
         return None
 
 
 def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
-    """Whether the domain controller has finished all that it had begun with the object of this evidence.
+    """Whether the domain controller has finished every write of this evidence's object that it had begun.
 
-    Only then does a change that stays absent mean that it was not made. See `Client.has_finished_writing`.
+    Only then does a missing change mean that it was not made. See `Client.has_finished_writing`.
     """
     named: UUID | str | None = None
     if "id" in evidence:
@@ -101,7 +128,7 @@ def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
 
 
 def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
-    """The objectGUID of what an Add has made; None for any other write, and when it cannot be read (now)."""
+    """The objectGUID of the object that an Add created; None for other writes, and when it cannot be read (now)."""
     if evidence.get("write") != "add":
         return None
     try:
@@ -111,19 +138,19 @@ def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
     return None if created is None else created.guid
 
 
-def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
-    """What looks for outcomes say to a caller who still waits: the domain controller gets a moment to come back.
+def await_outcomes(probes: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+    """Repeat probes for outcomes for up to RECOVERY_SECONDS, for a caller who waits; None for what stays unknown.
 
-    "Applied" is final. "Not applied" is believed only when it lasts: the write may still wait in the domain
-    controller's socket when the first read of a new connection is answered.
+    "Applied" is final. "Not applied" must last for SECONDS_OF_ABSENCE: the write may still wait in the domain
+    controller's socket when it answers the first read of a new connection.
     """
-    outcomes: dict[int, bool | None] = dict.fromkeys(range(len(looks)))
+    outcomes: dict[int, bool | None] = dict.fromkeys(range(len(probes)))
     waiting = list(outcomes)
     absent_since: dict[int, float] = {}
-    deadline = monotonic() + SECONDS_TO_COME_BACK
+    deadline = monotonic() + RECOVERY_SECONDS
     while waiting:
         for index in tuple(waiting):
-            applied, now = looks[index](), monotonic()
+            applied, now = probes[index](), monotonic()
             if applied is None:
                 absent_since.pop(index, None)
             elif applied or now - absent_since.setdefault(index, now) >= SECONDS_OF_ABSENCE:
@@ -137,20 +164,23 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
     return list(outcomes.values())
 
 
-def look_twice_for_absent(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
-    """What looks for outcomes say to one whom nobody waits for; "not applied" when they say so again a moment later."""
-    outcomes = [look() for look in looks]
+def confirm_outcomes(probes: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+    """The results of probes for outcomes; a "not applied" is confirmed by a second probe a moment later.
+
+    For callers that nobody waits for, unlike `await_outcomes`.
+    """
+    outcomes = [probe() for probe in probes]
     if False in outcomes:
         sleep(SECONDS_OF_ABSENCE)
-    return [look() if outcome is False else outcome for look, outcome in zip(looks, outcomes, strict=True)]
+    return [probe() if outcome is False else outcome for probe, outcome in zip(probes, outcomes, strict=True)]
 
 
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Mapping[str, UUID]) -> dict[str, Any]:
-    """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
+    """The versions of changed attributes by attid, and the names added to and removed from links, which have none.
 
-    `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version, except of a
-    password, whose change it stores as one replacement.
-    Every change of an attribute raises its version in replPropertyMetaData, of a password too ([MS-ADTS] 3.1.1.1.9).
+    Every change of an attribute, even a password, raises its version in replPropertyMetaData ([MS-ADTS] 3.1.1.1.9);
+    links replicate value by value instead. `steps` counts the steps of the modify for each attribute: Samba raises the
+    version by that number, except for a password, whose change it stores as one replacement.
     """
     known = entry.versions
     versions: dict[str, int] = {}
@@ -161,14 +191,14 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Ma
         attribute = schema.attribute(step.attribute)
         if attribute is None:
             continue
-        if attribute.linked and attribute.syntax is Syntax.DN:
-            texts = [value.decode() for value in step.values[:_WITNESSES]]
+        if attribute.is_linked and attribute.syntax is Syntax.DN:
+            texts = [value.decode() for value in step.values[:_MAX_LINKS_KEPT]]
             (removed if step.op == "delete" else added).setdefault(attribute.name, []).extend(texts)
         elif attribute.attid is not None:
             attid = str(attribute.attid)
             versions[attid] = known.get(attribute.attid, 0)
             steps[attid] = 1 if is_credential(attribute.name) else steps.get(attid, 0) + 1
-    # A replace is applied whatever was there before: no other change excludes it (`directory.outcomes.attribution`).
+    # A replace succeeds whatever the old value is, so no other change excludes it (`directory.outcomes.attribution`).
     unguarded = all(step.op == "replace" for step in write.modifications)
     names = {name for links in (added, removed) for values in links.values() for name in values}
     return {
@@ -185,14 +215,14 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     links = {*evidence["added"], *evidence["removed"]}
     entry = client.find(UUID(evidence["id"]), (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None:
-        return None  # deleted since: what happened before cannot be read any more
+        return None  # deleted since, along with the metadata that would tell
     if evidence["versions"] and "replPropertyMetaData" not in entry:
-        return None  # the gateway's account may not read it here
-    # A modify is applied all or none, so one version that did not grow is proof enough that it was not.
+        return None  # the bind account may not read it here
+    # A modify is atomic, so a single version that did not grow proves that it was not applied.
     if not has_grown(entry, evidence):
         return False
     signs = []
-    named_now = names_now(client, evidence)
+    now_named = current_names(client, evidence)
     for name in links:
         attribute = client.schema.attribute(name)
         if attribute is None:
@@ -200,51 +230,41 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         present = {comparison_key(attribute, value) for value in entry.values(name)}
         added, removed = evidence["added"].get(name, ()), evidence["removed"].get(name, ())
         for texts, is_wanted in ((added, True), (removed, False)):
-            called = [name for text in texts if (name := named_now.get(text, text))]
-            signs += [(key_of_link(attribute, each) in present) == is_wanted for each in called]
+            links_to = [name for text in texts if (name := now_named.get(text, text))]
+            signs += [(link_key(attribute, name) in present) == is_wanted for name in links_to]
     if not signs:
         return True if evidence["versions"] else None
-    # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
+    # Contradictory signs: somebody else has changed these links since, and our own change no longer shows.
     return all(signs) if all(signs) or not any(signs) else None
 
 
 def has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
-    """Whether every version that a change raised is higher than before in an entry read with EVIDENCE_ATTRIBUTES."""
+    """Whether an entry, read with EVIDENCE_ATTRIBUTES, has higher versions than before for all that a change raised."""
     versions = {int(attid): version for attid, version in evidence.get("versions", {}).items()}
     if evidence.get("nameVersion") is not None:
-        versions[ATTID_OF_NAME] = evidence["nameVersion"]
+        versions[NAME_ATTID] = evidence["nameVersion"]
     if not versions or "replPropertyMetaData" not in entry:
         return True
     return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
 
 
-def names_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
-    """What the linked objects are called now, by their names then; empty for one that is deleted: it has no links."""
+def current_names(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
+    """Current names of the objects linked in the evidence, by recorded name; empty for a deleted one without links."""
     ids = {name: UUID(guid) for name, guid in evidence.get("ids", {}).items()}
     found = client.read_many(ids.values(), ("objectGUID",))
     return {name: found[guid].dn if guid in found else "" for name, guid in ids.items()}
 
 
-def growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
+def version_growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
     """By how much the versions in a modify's evidence have grown since, by attid. Raises LdapError."""
     entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
     now = {} if entry is None else entry.versions
     return {attid: now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()}
 
 
-def key_of_link(attribute: AttributeType, text: str) -> object:
-    """What tells the object that a value links to from others, however it is spelled."""
+def link_key(attribute: AttributeType, text: str) -> object:
+    """A key that identifies the object that a value links to, however the value is spelled."""
     return comparison_key(attribute, text.encode())
-
-
-def _rename_evidence(write: Rename, entry: Entry) -> dict[str, Any]:
-    """Both names, and the version of `name`, which every rename and every move raises ([MS-ADTS] 3.1.1.5.4.2)."""
-    parent = write.new_parent if write.new_parent is not None else str(DistinguishedName.parse(entry.dn).parent)
-    return {
-        "dn": entry.dn,
-        "newDn": f"{write.new_rdn},{parent}",
-        "nameVersion": entry.versions.get(ATTID_OF_NAME),
-    }
 
 
 def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -252,9 +272,9 @@ def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
     if entry is None:
         return None
     present, wanted = DistinguishedName.parse(entry.dn), DistinguishedName.parse(evidence["newDn"])
-    # Names compare without regard to case, so that they cannot tell a rename that changes nothing else.
-    before, now = evidence.get("nameVersion"), entry.versions.get(ATTID_OF_NAME)
-    if before is None or now is None:  # the gateway's account may not read them here
+    # Names compare without regard to case, so a rename that changes only the case shows in the version alone.
+    before, now = evidence.get("nameVersion"), entry.versions.get(NAME_ATTID)
+    if before is None or now is None:  # the bind account may not read the metadata here
         if present.rdn_value == wanted.rdn_value and present == wanted:
             return True
         return False if entry.dn == evidence["dn"] else None
@@ -262,12 +282,8 @@ def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
         return False
     if present == wanted and present.rdn_value == wanted.rdn_value:
         return True
-    # Renamed, perhaps by us and then by somebody else. After a single rename another name was not ours.
+    # Renamed, perhaps by us and then by somebody else. A single rename to another name was not ours.
     return False if now == before + 1 and present.rdn_value != wanted.rdn_value else None
-
-
-def _restored_name(write: Modify) -> str:
-    return next(step.values[0].decode() for step in write.modifications if step.attribute == "distinguishedName")
 
 
 def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -279,17 +295,106 @@ def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
 
 
 def _find_added(client: Client, evidence: dict[str, Any]) -> Entry | None:
-    """The object of the name and class of the one added that was made under this name, not renamed to it since."""
+    """The object with the name and class of the added one, unless it got this name by a rename."""
     entry = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
     if entry is None or evidence["objectClass"].lower() not in map(str.lower, entry.object_classes):
         return None
-    return entry if entry.versions.get(ATTID_OF_NAME, 1) == 1 else None
+    return entry if entry.versions.get(NAME_ATTID, 1) == 1 else None
 
 
-_LOOKS: dict[str, Callable[[Client, dict[str, Any]], bool | None]] = {
+_PROBES: dict[str, Callable[[Client, dict[str, Any]], bool | None]] = {
     "add": lambda client, evidence: _find_added(client, evidence) is not None,
     "modify": _is_modified,
     "delete": lambda client, evidence: client.find(UUID(evidence["id"]), ("objectGUID",)) is None,
     "rename": _is_renamed,
     "restore": _is_restored,
 }
+
+
+def require_replicated(client: Client, server: str | None, reference: UUID | str, own: UUID) -> None:
+    """Raise NotReplicatedYet while a server lacks a recent change of the object, made or possibly made at another one.
+
+    Call it before a write whose intent (`own`) is in the log. It costs nothing with a single server, and little as long
+    as all processes use the same one. Raises LdapError.
+    """
+    here = client.at(server)
+    if not here.claim():
+        changes = [each for each in recent_changes(reference) if each.id != own]
+        _require_changes_replicated(here, server, reference, changes)
+
+
+def require_reads_replicated(client: Client, servers: Collection[str], objects: Collection[Target]) -> None:
+    """Raise NotReplicatedYet while a server that objects were read from lacks a recent change of one of them.
+
+    Call it before a conclusion from these reads takes effect, with all servers that were asked: two reads may have gone
+    to different domain controllers. It claims no server, for nothing is written. Raises LdapError.
+    """
+    if len(client.settings.urls) == 1:
+        return
+    for server in servers:
+        if server not in client.settings.urls or client.preferred_controller.is_only_writer(server):
+            continue
+        here = client.at(server)
+        changes = recent_changes_by_target([each.id for each in objects if each.id is not None])
+        for each in objects:
+            if each.id is not None:
+                _require_changes_replicated(here, server, each.id, changes.get(each.id, []))
+            else:
+                _require_changes_replicated(
+                    here, server, each.distinguished_name, recent_changes(each.distinguished_name)
+                )
+
+
+def require_name_still_taken(client: Client, other: Entry) -> None:
+    """Raise NotReplicatedYet if the object that has a name or identifier here may have lost it at another server."""
+    require_reads_replicated(client, servers_asked_so_far(), [Target(other.guid, "", other.dn)])
+
+
+def _require_changes_replicated(
+    here: Client, server: str | None, reference: UUID | str, changes: Sequence[OperationRecord]
+) -> None:
+    elsewhere = [each for each in changes if is_from_elsewhere(here, each, server)]
+    if not elsewhere:
+        return
+    is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)
+    if is_open or not _shows_changes(here, reference, changes, elsewhere):
+        raise NotReplicatedYet
+
+
+def _shows_changes(
+    client: Client, reference: UUID | str, changes: Sequence[OperationRecord], elsewhere: Collection[OperationRecord]
+) -> bool:
+    """Whether the server shows the object as these changes, the latest first, left it."""
+    is_expected = leaves_object(changes[0], reference)
+    if isinstance(reference, str):
+        return (client.find(reference, ("objectGUID",)) is not None) == is_expected
+    evidence = [each.evidence or {} for each in changes]
+    links = {name for each in evidence for name in chain(each.get("added", ()), each.get("removed", ()))}
+    entry = client.find(reference, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
+    if entry is None or not is_expected:
+        return (entry is not None) == is_expected
+    is_grown = all(has_grown(entry, each.evidence or {}) for each in elsewhere)
+    return is_grown and all(_links_hold(client, entry, evidence))
+
+
+def _links_hold(client: Client, entry: Entry, changes: Iterable[dict[str, Any]]) -> Iterator[bool]:
+    """For each linked object, whether the link is as its latest change left it; links have no versions to compare."""
+    schema = client.schema
+    known: set[tuple[str, str]] = set()
+    for evidence in changes:
+        ids = evidence.get("ids", {})
+        now_named = current_names(client, evidence) if ids else {}
+        for action in ("added", "removed"):
+            for name, texts in evidence.get(action, {}).items():
+                attribute = schema.attribute(name)
+                if attribute is None:
+                    continue
+                present = {link_key(attribute, value) for value in entry.texts(name)}
+                for text in texts:
+                    link = (name, ids.get(text, fold_case(text)))
+                    if link not in known:
+                        known.add(link)
+                        # An object without a current name is deleted or has not replicated itself: nothing links to it.
+                        current = now_named.get(text, text)
+                        is_linked = bool(current) and link_key(attribute, current) in present
+                        yield is_linked == (action == "added")

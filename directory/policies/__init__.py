@@ -1,1 +1,1 @@
-"""The policies of a domain that decide about an object: for passwords and lock-out, and inherited group policies."""
+"""The policies of a domain that apply to an object: password and lock-out policies, and inherited group policies."""

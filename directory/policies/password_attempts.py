@@ -1,10 +1,9 @@
-"""Trying an account's password without locking the account.
+"""Counting attempts at an account's password, so that the gateway never locks the account.
 
-Every route by which a password of an account of the domain is tried begins an attempt here first: sign-in, a change of
-a password with the present one, a test of a connection, and a connection's own password as long as it is not known to
-be right (`directory.queries.bind_attempts`), on every surface and host. An attempt is counted in the database before
-the directory is asked, and what the domain controller has counted elsewhere counts too, so the threshold is never
-reached.
+Every code path that tries a domain account's password begins an attempt here first, on every surface and host: sign-in,
+changing a password with the present one, testing a connection, and using a connection's password that is not known to
+be right (`directory.queries.bind_attempts`). The database counts the attempt before the directory is asked. Wrong
+passwords that the domain controller has counted elsewhere count too, so the lock-out threshold is never reached.
 """
 
 from dataclasses import dataclass
@@ -18,51 +17,51 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from active_directory import Client, Entry, Modify, Write, filetime_to_datetime
+from core.database.own_rows import lock_record
 from core.errors import RateLimited
 from core.text.messages import message
-from core.versions import lock_record
 from directory import errors
 from directory.models import PasswordAttempt
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
 
 State = PasswordAttempt.State
 
-_SPARED = 2
-"""How many of the failures that the policy allows are left for the person's other devices."""
-_LONGEST = timedelta(days=30)
+_LEFT_FOR_OTHERS = 2
+"""How many of the wrong passwords that the policy allows are left for the person's other devices."""
+_MAX_WINDOW = timedelta(days=30)
 _ATTRIBUTES = (RESULTANT_POLICY, "badPwdCount", "badPasswordTime")
 
 
 @dataclass(frozen=True, slots=True)
 class _Lockout:
-    """After how many wrong passwords, each within `window` of the one before, an account is locked.
+    """An account is locked after `threshold` wrong passwords, each within `window` of the one before.
 
-    `is_counted_there`: whether those that the domain controller has counted matter.
+    `is_server_count_used` is whether the domain controller's own count matters.
     """
 
     threshold: int
     window: timedelta
-    is_counted_there: bool = True
+    is_server_count_used: bool = True
 
     def allowed(self, *, may_take_last: bool) -> int:
-        """How many may be wrong. One below the threshold at most: of a threshold of 1 none may be tried at all."""
-        return max(min(1, self.threshold - 1), self.threshold - (1 if may_take_last else _SPARED))
+        """How many wrong passwords are allowed, at least one below the threshold: none with a threshold of 1."""
+        return max(min(1, self.threshold - 1), self.threshold - (1 if may_take_last else _LEFT_FOR_OTHERS))
 
 
-_NEVER_LOCKS = _Lockout(22, timedelta(minutes=15), is_counted_there=False)
-_UNREADABLE = _Lockout(3, timedelta(hours=1))
-_UNKNOWN = _Lockout(3, timedelta(minutes=30), is_counted_there=False)
+_NEVER_LOCKS = _Lockout(22, timedelta(minutes=15), is_server_count_used=False)
+_UNREADABLE_POLICY = _Lockout(3, timedelta(hours=1))
+_UNKNOWN_ACCOUNT = _Lockout(3, timedelta(minutes=30), is_server_count_used=False)
 
 
 def tries_password(write: Write) -> bool:
-    """Whether a write tries an account's present password: a change deletes it, a reset replaces it unseen."""
+    """Whether a write tries an account's present password: a change deletes the old value, a reset replaces it."""
     return isinstance(write, Modify) and any(
         step.op == "delete" and step.attribute.lower() == "unicodepwd" and step.values for step in write.modifications
     )
 
 
-def require_left(client: Client, account: UUID) -> None:
-    """Raise TooManyWrongPasswords where no attempt may be made now."""
+def require_attempt_left(client: Client, account: UUID) -> None:
+    """Raise TooManyWrongPasswords if no attempt may be made now."""
     take_back(begin(client, account))
 
 
@@ -74,37 +73,46 @@ def begin(
     credential_id: str = "",
     may_take_last: bool = False,
 ) -> PasswordAttempt:
-    """Count an attempt on an account until it is known how it ended; raises TooManyWrongPasswords, or LDAP's errors.
+    """Count an attempt on an account until its result is recorded; raises TooManyWrongPasswords, or LdapError.
 
-    A `name` that no account has is counted by the domain's policy, and the directory is asked the same for it: neither
-    the time nor the answer tells which names exist. Raises RateLimited for a credential that has given wrong
-    passwords for too many other accounts. The last attempt below the threshold is for those who `may_take_last`.
+    A `name` that no account has is counted by the domain's policy, with the same searches as for an account, so that
+    neither the answer nor its time reveals which names exist. Raises RateLimited for a credential that has given wrong
+    passwords for too many other accounts. Only callers who `may_take_last` get the last attempt below the threshold.
     """
     digest = _digest_of(str(account) if account is not None else name)
-    # Those that end while the directory is asked are counted twice at worst, never not at all.
-    ended = _ended(digest)
+    # Read before the directory's count: attempts that end in between are counted twice at worst, but never missed.
+    ended = _ended_attempts(digest)
     entry = client.find(account or uuid4(), _ATTRIBUTES)
     lockout = _lockout_of(client, entry)
-    counted = _counted_there(entry, lockout)
+    counted = _counted_by_server(entry, lockout)
     return _count(digest, lockout, ended, *counted, credential_id=credential_id, may_take_last=may_take_last)
 
 
 def begin_unknown(subject: str, *, credential_id: str = "", may_take_last: bool = False) -> PasswordAttempt:
-    """The same of an account that no directory can be asked about: as if the third wrong password locked it."""
+    """Count an attempt on an account that no directory knows, as if the third wrong password locked it."""
     digest = _digest_of(subject)
-    return _count(digest, _UNKNOWN, _ended(digest), 0, None, credential_id=credential_id, may_take_last=may_take_last)
+    return _count(
+        digest,
+        _UNKNOWN_ACCOUNT,
+        _ended_attempts(digest),
+        0,
+        None,
+        credential_id=credential_id,
+        may_take_last=may_take_last,
+    )
 
 
 def note_wrong(subject: str) -> None:
-    """Count a wrong password that nobody had counted before it was tried, for it was known to be right."""
+    """Count a wrong password that was not counted before it was tried, because it was known to be right."""
     PasswordAttempt.objects.create(account_digest=_digest_of(subject), state=State.WRONG)
 
 
+# A keyed hash: the table must not list the accounts, or the names that people mistyped.
 def _digest_of(subject: str) -> str:
     return salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
 
 
-def _ended(digest: str) -> set[int]:
+def _ended_attempts(digest: str) -> set[int]:
     ended = PasswordAttempt.objects.filter(account_digest=digest, state=State.WRONG)
     return set(ended.values_list("pk", flat=True))
 
@@ -120,7 +128,7 @@ def _count(
     may_take_last: bool,
 ) -> PasswordAttempt:
     rows = PasswordAttempt.objects.filter(account_digest=digest)
-    # Inside of another transaction the locks would be held until that ends, while others wait to sign in.
+    # Inside another transaction the locks would be held until that ends, and block other sign-ins.
     is_own = not connection.in_atomic_block
     with transaction.atomic():
         if credential_id:
@@ -133,6 +141,7 @@ def _count(
         known, since, last = 0, 0, counted_at
         previous = now
         for pk, at, state in rows.exclude(state=State.PAST).order_by("-at", "-pk").values_list("pk", "at", "state"):
+            # As in the directory, a pause of a whole window begins the count anew.
             if previous - at >= lockout.window:
                 break
             previous = at
@@ -141,16 +150,17 @@ def _count(
                 known += 1
             else:
                 since += 1
+        # The directory has counted the attempts that had ended before it was asked (`known`), but none since.
         if max(known, counted) + since >= lockout.allowed(may_take_last=may_take_last):
             rest = ((last or now) + lockout.window - now).total_seconds()
-            raise errors.TooManyWrongPasswords(retry_after=max(1, int(min(rest, _LONGEST.total_seconds())) + 1))
+            raise errors.TooManyWrongPasswords(retry_after=max(1, int(min(rest, _MAX_WINDOW.total_seconds())) + 1))
         attempt = PasswordAttempt.objects.create(account_digest=digest, credential_id=credential_id, at=now)
-    PasswordAttempt.objects.filter(at__lt=now - _LONGEST).delete()
+    PasswordAttempt.objects.filter(at__lt=now - _MAX_WINDOW).delete()
     return attempt
 
 
 def _require_few_targets(credential_id: str, digest: str) -> None:
-    """Below the threshold of each, the accounts of a whole domain could be tried with one password after another."""
+    """Raise RateLimited for password spraying: trying all accounts of a domain, each below its own threshold."""
     limits = settings.CONFIGURATION.RateLimiting
     if not limits.Enabled:
         return
@@ -167,17 +177,17 @@ def _require_few_targets(credential_id: str, digest: str) -> None:
 
 
 def take_back(attempt: PasswordAttempt) -> None:
-    """The attempt does not count: the password was not looked at, or right and refused for another reason."""
+    """Do not count the attempt: the password was not checked, or was right and refused for another reason."""
     attempt.delete()
 
 
 def fail(attempt: PasswordAttempt) -> None:
-    """The password was wrong."""
+    """Record that the password was wrong."""
     PasswordAttempt.objects.filter(pk=attempt.pk).update(state=State.WRONG)
 
 
 def succeed(attempt: PasswordAttempt) -> None:
-    """The directory accepted the password, and so counts the wrong ones anew from here."""
+    """Record that the directory accepted the password, which resets its own count of wrong ones, too."""
     attempt.delete()
     same = PasswordAttempt.objects.filter(account_digest=attempt.account_digest, state=State.WRONG)
     same.update(state=State.PAST)
@@ -185,29 +195,29 @@ def succeed(attempt: PasswordAttempt) -> None:
 
 def _lockout_of(client: Client, entry: Entry | None) -> _Lockout:
     policies = PolicyReader(client)
-    of_domain = _by(policies.of_domain())
+    of_domain = _lockout_by(policies.of_domain())
     if entry is None or RESULTANT_POLICY not in entry:
-        client.find(uuid4(), ("objectGUID",))  # as long as for an account with a policy of its own
+        client.find(uuid4(), ("objectGUID",))  # take as long as for an account with a policy of its own
         return of_domain
     own = policies.of(entry)
     if own is not None:
-        return _by(own)
-    # The domain's is not the one in force: the stricter of it and of what is assumed counts.
-    threshold = min(of_domain.threshold, _UNREADABLE.threshold)
-    return _Lockout(threshold, max(of_domain.window, _UNREADABLE.window))
+        return _lockout_by(own)
+    # A policy that cannot be read applies: use the stricter of the domain's values and those of _UNREADABLE_POLICY.
+    threshold = min(of_domain.threshold, _UNREADABLE_POLICY.threshold)
+    return _Lockout(threshold, max(of_domain.window, _UNREADABLE_POLICY.window))
 
 
-def _by(policy: PasswordPolicy | None) -> _Lockout:
+def _lockout_by(policy: PasswordPolicy | None) -> _Lockout:
     if policy is None:
-        return _UNREADABLE
+        return _UNREADABLE_POLICY
     if not policy.lockout_threshold:
         return _NEVER_LOCKS
-    return _Lockout(policy.lockout_threshold, policy.lockout_window or _LONGEST)
+    return _Lockout(policy.lockout_threshold, policy.lockout_window or _MAX_WINDOW)
 
 
-def _counted_there(entry: Entry | None, lockout: _Lockout) -> tuple[int, datetime | None]:
-    """The wrong passwords in a row that the domain controller knows of, and when the last one was."""
+def _counted_by_server(entry: Entry | None, lockout: _Lockout) -> tuple[int, datetime | None]:
+    """How many wrong passwords in a row the domain controller has counted, and when the last one was."""
     last = filetime_to_datetime(entry.number("badPasswordTime")) if entry else None
-    if entry is None or last is None or not lockout.is_counted_there or datetime.now(UTC) - last >= lockout.window:
+    if entry is None or last is None or not lockout.is_server_count_used or datetime.now(UTC) - last >= lockout.window:
         return 0, None
     return entry.number("badPwdCount"), last

@@ -1,9 +1,10 @@
-"""The password and lock-out policy in force for an account: a fine-grained one, else the domain's.
+"""The password and lock-out policy that applies to an account: a fine-grained one, or the domain's.
 
-Reading it, saying it and foreseeing what it certainly refuses. Whether a password is accepted is the directory's
-decision, which also knows the history and the domain's password filters.
+It is read and described here; passwords are checked against it and generated to meet it. The directory alone decides
+whether it accepts a password: it also knows the history and the domain's password filters.
 """
 
+import secrets
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ from active_directory import (
     UserAccountControl,
 )
 from core.text.messages import message
-from directory.shapes.passwords import utf16_length
+from directory.shapes.inputs import utf16_length
 
 RESULTANT_POLICY = "msDS-ResultantPSO"
-"""What an account must have been read with: the domain controller computes which policy applies to it."""
+"""Names the policy that applies to an account. The domain controller computes it, so accounts must be read with it."""
 
-_NEVER = -(2**63)
+_NEVER_TICKS = -(2**63)
 CATEGORIES_NEEDED = 3
 
 
@@ -48,10 +49,10 @@ class PasswordPolicyJson(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasswordPolicy:
-    """What a policy says. `source` is the distinguished name of the object that says so.
+    """A password policy. `source` is the distinguished name of the object that defines it.
 
-    `maximum_age` None: passwords never expire. `lockout_threshold` 0: accounts are never locked out.
-    `lockout_duration` None: a lock-out stays until somebody unlocks the account. `minimum_age` zero: there is none.
+    Without `maximum_age` passwords never expire; with a `lockout_threshold` of 0 accounts are never locked out; without
+    `lockout_duration` a lock-out lasts until somebody unlocks the account; a `minimum_age` of zero means none.
     """
 
     source: str
@@ -78,7 +79,7 @@ class PasswordPolicy:
         }
 
     def describe(self) -> str:
-        """What it asks of a password, as the rest of a sentence that begins with "It asks for"."""
+        """The requirements for a password, to follow "It asks for" in a sentence."""
         parts = [f"at least {max(1, self.minimum_length)} characters"]
         if self.complexity:
             parts.append(f"{CATEGORIES_NEEDED} of upper case, lower case, digits, symbols and other letters")
@@ -92,7 +93,7 @@ def _seconds(value: timedelta | None) -> int | None:
 
 
 class PolicyReader:
-    """The policies of many accounts, each read once. To be thrown away after the request it serves."""
+    """Reads the policies of many accounts, each policy once. It must not outlive one request."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -101,16 +102,16 @@ class PolicyReader:
     def of(self, entry: Entry) -> PasswordPolicy | None:
         """The policy of an account read with RESULTANT_POLICY; None where the gateway's account may not read it.
 
-        Of fine-grained policies, that is what Windows does by default: only administrators read their container.
+        By default only administrators may read the container of fine-grained policies on Windows.
         """
         fine_grained = entry.text(RESULTANT_POLICY)
         return self.of_domain() if fine_grained is None else self._read(fine_grained, _FINE_GRAINED)
 
     def of_domain(self) -> PasswordPolicy | None:
-        """The domain's own: that of an object still to be created, which no fine-grained policy names."""
+        """The domain's own policy, which also applies to an account that does not exist yet."""
         return self._read(self._client.default_naming_context, _DOMAIN)
 
-    def _read(self, dn: str, names: "_Names") -> PasswordPolicy | None:
+    def _read(self, dn: str, names: "_PolicyAttributes") -> PasswordPolicy | None:
         if dn not in self._known:
             entry = self._client.find(dn, names)
             self._known[dn] = None if entry is None else _policy(entry, names)
@@ -118,21 +119,21 @@ class PolicyReader:
 
 
 def policy_of(client: Client, entry: Entry) -> PasswordPolicy | None:
-    """The policy of one account as it is now; see `PolicyReader.of`."""
+    """The present policy of one account; see `PolicyReader.of`."""
     return PolicyReader(client).of(entry)
 
 
 class FineGrainedPolicy(NamedTuple):
-    """A fine-grained policy and the names of the accounts and groups it applies to, as far as it tells them."""
+    """A fine-grained policy, and the names of the accounts and groups it applies to that the gateway may read."""
 
     policy: PasswordPolicy
     applies_to: tuple[str, ...]
 
 
-class EveryPolicy(NamedTuple):
-    """What a domain sets for passwords, whomever it applies to.
+class DomainPolicies(NamedTuple):
+    """All password policies of a domain.
 
-    `in_force`: whether fine-grained policies count at the domain's functional level, as far as that can be read.
+    `in_force` is whether the domain's functional level, as far as it can be read, allows fine-grained policies.
     """
 
     domain: PasswordPolicy
@@ -145,26 +146,16 @@ class EveryPolicy(NamedTuple):
 
     @property
     def maximum_ages(self) -> tuple[int, ...]:
-        """In FILETIME's units of 100 ns, without those of policies under which no password expires."""
+        """The maximum ages of passwords in units of 100 ns, without the policies under which no password expires."""
         ages = (policy.maximum_age for policy in self.policies)
         return tuple(age // timedelta(microseconds=1) * 10 for age in ages if age is not None)
 
 
-def maximum_ages(client: Client) -> tuple[int, ...] | None:
-    """The `EveryPolicy.maximum_ages`; None when not all of them can be read.
-
-    When a password expires is computed by the domain controller all the same, but no age is known then to be the
-    shortest.
-    """
-    every = read_every_policy(client)
-    return None if every is None else every.maximum_ages
-
-
-def read_every_policy(client: Client) -> EveryPolicy | None:
-    """The policies as they are now; None when not all can be read: by default only administrators may."""
+def read_domain_policies(client: Client) -> DomainPolicies | None:
+    """The present policies; None where the account may not read all of them: by default only administrators may."""
     domain = client.default_naming_context
     container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
-    if container is None or "objectClass" not in container:  # it may be seen and yet not be read
+    if container is None or "objectClass" not in container:  # an account may be allowed to list but not to read it
         return None
     applies_to = "msDS-PSOAppliesTo"
     functional_level = "msDS-Behavior-Version"
@@ -177,11 +168,11 @@ def read_every_policy(client: Client) -> EveryPolicy | None:
     if policy is None or len(fine_grained) < len(found):
         return None
     is_in_force = head.number(functional_level) >= FunctionalLevel.WINDOWS_2008
-    return EveryPolicy(policy, fine_grained, is_in_force)
+    return DomainPolicies(policy, fine_grained, is_in_force)
 
 
-class _Names(NamedTuple):
-    """The attributes of an object that says what a policy is."""
+class _PolicyAttributes(NamedTuple):
+    """The names of the attributes that hold a policy."""
 
     minimum_length: str
     complexity: str
@@ -193,21 +184,21 @@ class _Names(NamedTuple):
     lockout_window: str
 
 
-# [MS-SAMR] 3.1.1.3: of the domain object.
-_DOMAIN = _Names(
+# On the domain object ([MS-SAMR] 3.1.1.3).
+_DOMAIN = _PolicyAttributes(
     *("minPwdLength", "pwdProperties", "pwdHistoryLength", "minPwdAge", "maxPwdAge"),
     *("lockoutThreshold", "lockoutDuration", "lockOutObservationWindow"),
 )
-# [MS-ADSC], class msDS-PasswordSettings.
-_FINE_GRAINED = _Names(
+# On an object of the class msDS-PasswordSettings ([MS-ADSC]).
+_FINE_GRAINED = _PolicyAttributes(
     *("msDS-MinimumPasswordLength", "msDS-PasswordComplexityEnabled", "msDS-PasswordHistoryLength"),
     *("msDS-MinimumPasswordAge", "msDS-MaximumPasswordAge"),
     *("msDS-LockoutThreshold", "msDS-LockoutDuration", "msDS-LockoutObservationWindow"),
 )
 
 
-def _policy(entry: Entry, names: _Names) -> PasswordPolicy | None:
-    """What the object says; None when it lacks what every policy has, for then it may not be read."""
+def _policy(entry: Entry, names: _PolicyAttributes) -> PasswordPolicy | None:
+    """The policy that an object holds; None where attributes that every policy has are missing, so unreadable."""
     if not all(name in entry for name in (names.minimum_length, names.maximum_age, names.lockout_duration)):
         return None
     if names is _DOMAIN:
@@ -228,13 +219,13 @@ def _policy(entry: Entry, names: _Names) -> PasswordPolicy | None:
 
 
 def _interval(entry: Entry, name: str) -> timedelta | None:
-    """A negative number of 100 ns; None for both spellings of "for ever": Windows writes the least integer, Samba 0."""
+    """A duration, stored as a negative number of 100 ns; None for no limit (Windows has the least integer, Samba 0)."""
     ticks = entry.integer(name)
-    return None if not ticks or ticks == _NEVER else timedelta(microseconds=-ticks // 10)
+    return None if not ticks or ticks == _NEVER_TICKS else timedelta(microseconds=-ticks // 10)
 
 
 def is_exempt(entry: Entry) -> bool:
-    """Whether [MS-SAMR] 3.1.1.7.2 leaves an account's passwords alone; read with userAccountControl and objectSid."""
+    """Whether the policy does not apply to an account ([MS-SAMR] 3.1.1.7.2), by userAccountControl and objectSid."""
     control = entry.number("userAccountControl")
     sid = entry.values("objectSid")
     return (
@@ -245,10 +236,10 @@ def is_exempt(entry: Entry) -> bool:
 
 
 def find_violation(policy: PasswordPolicy, password: str) -> str | None:
-    """What of a policy a password certainly does not meet, or None.
+    """The requirement of a policy that a password certainly violates, or None.
 
-    In doubt a password passes here: domain controllers differ in what counts as a letter ([MS-SAMR] 3.1.1.7.2 names
-    the English ones, Windows and Samba take others too), and they decide.
+    A doubtful password passes here, because the domain controller decides and they differ in what counts as a letter:
+    [MS-SAMR] 3.1.1.7.2 names the English ones, while Windows and Samba also accept others.
     """
     if utf16_length(password) < policy.minimum_length:
         return message("it has fewer than {count} characters", count=policy.minimum_length)
@@ -272,14 +263,45 @@ def _categories(password: str) -> Iterator[str]:
 
 
 _NAME_DELIMITERS = str.maketrans(dict.fromkeys(" ,.\t-_#", " "))
-_LONGEST_IGNORED_PART = 2
+_MAX_IGNORED_PART = 2
 
 
 def contains_name(password: str, *, account_name: str | None, display_name: str | None) -> bool:
-    """Whether a password holds the account's name or a part of its display name, which Windows refuses.
+    """Whether a password contains the account name or a part of the display name, which Windows refuses.
 
-    [MS-SAMR] 3.1.1.7.2: parts of more than two characters count, in any case. Samba 4.17 does not look.
+    Parts of more than two characters count, ignoring case ([MS-SAMR] 3.1.1.7.2). Samba 4.17 does not check.
     """
     parts = [account_name or "", *(display_name or "").translate(_NAME_DELIMITERS).split()]
     folded = password.casefold()
-    return any(len(part) > _LONGEST_IGNORED_PART and part.casefold() in folded for part in parts)
+    return any(len(part) > _MAX_IGNORED_PART and part.casefold() in folded for part in parts)
+
+
+MIN_GENERATED_LENGTH = 20
+"""Of 68 possible characters, 20 have 121 bits of entropy."""
+
+_CHARACTER_SETS = (
+    "ABCDEFGHJKLMNPQRSTUVWXYZ",  # no I, O
+    "abcdefghijkmnpqrstuvwxyz",  # no l, o
+    "23456789",  # no 0, 1
+    "!#%+-:=?@_*&",  # none that shells, spreadsheets or quotation marks make something of inside a word
+)
+_CHARACTERS = "".join(_CHARACTER_SETS)
+
+
+def generate_password(
+    policy: PasswordPolicy | None,
+    *,
+    account_name: str | None,
+    display_name: str | None,
+    shortest: int = MIN_GENERATED_LENGTH,
+) -> str:
+    """A random password of at least `shortest` characters from all four sets, without parts of the account's names.
+
+    A password that does not fit is discarded as a whole, so that all fitting ones are equally likely.
+    """
+    length = max(shortest, policy.minimum_length if policy else 0)
+    while True:
+        password = "".join(secrets.choice(_CHARACTERS) for _ in range(length))
+        has_all_kinds = all(any(character in kind for character in password) for kind in _CHARACTER_SETS)
+        if has_all_kinds and not contains_name(password, account_name=account_name, display_name=display_name):
+            return password

@@ -1,1 +1,1 @@
-"""Which objects are protected, and why: who holds the domain, what it rests on, and the gateway's own accounts."""
+"""Which objects are protected, and why: who controls the domain, what it depends on, and the gateway's own accounts."""

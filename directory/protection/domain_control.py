@@ -1,7 +1,12 @@
-"""Who holds the domain by access control: by an entry in the list of the domain's head, or in that of AdminSDHolder.
+"""Objects that govern the domain or the forest by their location, and principals that own it by access control.
 
-The first is inherited by what is below it, the second is put on every administrator ([MS-ADTS] 3.1.1.6.1). Entries that
-deny are not looked at: what they take away from whom depends on their order and on the groups of each.
+By location: everything outside the domain's own naming context (configuration, schema, DNS zones in application
+partitions), everything below the domain's System container (policies, AdminSDHolder, password settings, trusts), and
+everything in the Domain Controllers unit.
+
+By access control: every principal with an entry in the DACL of the domain's head, which objects below it inherit, or of
+AdminSDHolder, which is put on every administrator ([MS-ADTS] 3.1.1.6.1). Entries that deny are ignored: what they take
+away depends on their order and on everybody's groups.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,22 +20,131 @@ from active_directory import (
     AccessMask,
     Ace,
     Client,
+    DistinguishedName,
+    Entry,
     Equals,
-    MalformedDescriptor,
+    ProtocolError,
     SecurityDescriptor,
+    descriptor_in,
     map_generic,
-    parse_descriptor,
     text_to_sid,
 )
-from directory.protection.domain_infrastructure import Places, places_of
+from core.text.messages import message
+from directory.lookup.connection import cached_per_client
 
 logger = structlog.get_logger(__name__)
 
-_STATE_ATTRIBUTES = ("uSNChanged", "whenChanged")
-"""What tells whether an object's access control list may have changed since it was read."""
+# wellKnownObjects identifies these containers of the domain, whatever they are called ([MS-ADTS] 6.1.1.4).
+_SYSTEM = "AB1D30F3768811D1ADED00C04FD8D5CD"  # GUID_SYSTEMS_CONTAINER_W
+_DOMAIN_CONTROLLERS = "A361B2FFFFD211D1AA4B00C04FD7D83A"  # GUID_DOMAIN_CONTROLLERS_CONTAINER_W
+_DEFAULT_CONTAINERS = (
+    "A9D1CA15768811D1ADED00C04FD8D5CD",  # GUID_USERS_CONTAINER_W
+    "AA312825768811D1ADED00C04FD8D5CD",  # GUID_COMPUTERS_CONTAINER_W
+    "22B70C67D56E4EFB91E9300FCA3DC1AA",  # GUID_FOREIGNSECURITYPRINCIPALS_CONTAINER_W
+    "AB8153B7768811D1ADED00C04FD8D5CD",  # GUID_LOSTANDFOUND_CONTAINER_W
+)
 
-# Accounts and groups of a domain, and the built-in groups; others, such as SYSTEM, are nobody that could be changed.
-_OF_DIRECTORIES = ("S-1-5-21-", "S-1-5-32-")
+
+@dataclass(frozen=True, slots=True)
+class CriticalContainers:
+    """The containers of a domain whose contents govern it or the forest.
+
+    They can be read once, because none of them can be renamed or moved ([MS-ADTS] 6.1.1.4, systemFlags).
+    """
+
+    domain_sid: bytes
+    domain: str
+    """The distinguished name of the domain's head."""
+    system: str
+    domain_controllers: str
+    others: tuple[str, ...]
+    """The heads of the other naming contexts: of the forest and of applications."""
+    heads: frozenset[str]
+    """The names of all these containers and of the domain's head, in lower case."""
+    endings: tuple[str, ...]
+    """How the names of objects in these containers end, in lower case."""
+
+    @property
+    def admin_sd_holder(self) -> str:
+        """The object whose DACL is put on every administrator ([MS-ADTS] 3.1.1.6.1.1)."""
+        return f"CN=AdminSDHolder,{self.system}"
+
+    def contains(self, dn: str) -> bool:
+        """Whether the object of this name is one of these containers or the domain's head, or lies in a container."""
+        lowered = dn.lower()
+        return lowered in self.heads or lowered.endswith(self.endings)
+
+    def contains_children_of(self, dn: str) -> bool:
+        """The same for an object put below this name. Objects directly below the domain's head govern nothing."""
+        return dn.lower() != self.domain.lower() and self.contains(dn)
+
+
+@cached_per_client
+def critical_containers(client: Client) -> CriticalContainers:
+    """The critical containers of a client's domain, read once."""
+    domain = client.default_naming_context
+    head = client.read(domain, ("objectSid", "wellKnownObjects"))
+    if "objectSid" not in head:
+        raise ProtocolError("The domain's own SID cannot be read", attribute="objectSid")
+    well_known = _well_known_objects(head)
+    own = DistinguishedName.parse(domain)
+    others = (name for name in client.naming_contexts if not own.is_within(DistinguishedName.parse(name)))
+    # The account may not be able to read wellKnownObjects, but these two names are the same in every domain.
+    system = well_known.get(_SYSTEM, f"CN=System,{domain}")
+    domain_controllers = well_known.get(_DOMAIN_CONTROLLERS, f"OU=Domain Controllers,{domain}")
+    contexts = (client.configuration_naming_context, client.schema_naming_context, *others)
+    heads = [name.lower() for name in (system, domain_controllers, *contexts)]
+    return CriticalContainers(
+        domain_sid=head.values("objectSid")[0],
+        domain=domain,
+        system=system,
+        domain_controllers=domain_controllers,
+        others=contexts,
+        heads=frozenset((domain.lower(), *heads)),
+        endings=tuple(f",{name}" for name in heads),
+    )
+
+
+def critical_container_reason(client: Client, dn: str) -> str | None:
+    """Why the location of this object makes it govern the domain or the forest; None where it does not."""
+    containers, parsed = critical_containers(client), DistinguishedName.parse(dn)
+
+    def is_within(name: str) -> bool:
+        return parsed.is_within(DistinguishedName.parse(name))
+
+    if not containers.contains(dn):
+        return None
+    if is_within(client.configuration_naming_context):
+        return message("a part of the forest's configuration")
+    if any(is_within(name) for name in containers.others):
+        return message("a part of another naming context, such as the domain's DNS zones")
+    if is_within(containers.domain_controllers):
+        return message("a part of the domain controllers' container")
+    if is_within(containers.system):
+        return message("a part of the domain's System container")
+    return message("the domain itself")
+
+
+def is_default_container(client: Client, container: Entry) -> bool:
+    """Whether a container is a well-known one for ordinary objects, such as the default container of users."""
+    domain = critical_containers(client).domain
+    well_known = _well_known_objects(client.read(domain, ("wellKnownObjects",)))  # two of them can be redirected
+    names = {domain, *(well_known[guid] for guid in _DEFAULT_CONTAINERS if guid in well_known)}
+    parsed = DistinguishedName.parse(container.dn)
+    return any(parsed == DistinguishedName.parse(name) for name in names)
+
+
+def _well_known_objects(head: Entry) -> dict[str, str]:
+    """Distinguished names by well-known GUID; the values have the syntax of [MS-ADTS] 3.1.1.3.1.1.3."""
+    found = (value.split(":", 3) for value in head.texts("wellKnownObjects"))
+    return {guid.upper(): dn for _, _, guid, dn in found}
+
+
+_STATE_ATTRIBUTES = ("uSNChanged", "whenChanged")
+"""They change whenever an object's DACL does."""
+
+# Accounts and groups of domains, and built-in groups. Other principals, such as SYSTEM, are no objects to protect.
+_CHANGEABLE_SID_PREFIXES = ("S-1-5-21-", "S-1-5-32-")
 
 # Extended rights ([MS-ADTS] 5.1.3.2.1), by their rightsGuid.
 _EXTENDED_RIGHTS = {
@@ -40,9 +154,9 @@ _EXTENDED_RIGHTS = {
     UUID("9923a32a-3607-11d2-b9be-0000f87a36b2"): "add domain controllers to",  # DS-Install-Replica
     UUID("ba33815a-4f93-4c76-87f3-57574bff8109"): "give SID histories in",  # Migrate-SID-History
 }
-# schemaIDGUIDs, and the rightsGuids of property sets. Whoever may write these attributes of a computer may be anybody
-# on it, and domain controllers are computers below the domain's head.
-_OF_COMPUTERS = frozenset(
+# schemaIDGUIDs, and rightsGuids of property sets. Anybody who may write these attributes of a computer can sign in to
+# it as anybody else, and domain controllers are computers below the domain's head.
+_COMPUTER_TAKEOVER = frozenset(
     map(
         UUID,
         (
@@ -53,8 +167,8 @@ _OF_COMPUTERS = frozenset(
     )
 )
 _COMPUTER = UUID("bf967a86-0de6-11d0-a285-00aa003049e2")
-# What makes an administrator of whoever may write it to administrators.
-_OF_ADMINISTRATORS = _OF_COMPUTERS | set(
+# Anybody who may write these attributes of administrators, or of their groups, can become one.
+_ADMINISTRATOR_TAKEOVER = _COMPUTER_TAKEOVER | set(
     map(
         UUID,
         (
@@ -68,40 +182,40 @@ _OF_ADMINISTRATORS = _OF_COMPUTERS | set(
 )
 _WRITING = AccessMask.WRITE_PROPERTY | AccessMask.SELF_WRITE
 
-Holders = Mapping[bytes, str]
-"""What each principal may do, by its SID: "may reset passwords in the domain"."""
+OwnerRights = Mapping[bytes, str]
+"""What each principal may do, by SID, such as "may reset passwords in the domain"."""
 
 
-def domain_owners(client: Client) -> Holders:
-    """Who holds the domain now."""
-    return _read_again(client).domain_owners
+def domain_owners(client: Client) -> OwnerRights:
+    """The principals that own the domain now by access control, and how."""
+    return _current_owners(client).domain_owners
 
 
-def unreadable_lists(client: Client) -> tuple[str, ...]:
-    """Those of the two lists that the gateway's account may not read: whoever holds the domain by them is unknown."""
-    return _read_again(client).unreadable
+def unreadable_access_lists(client: Client) -> tuple[str, ...]:
+    """The objects whose DACL the gateway's account may not read, so that owners of the domain are unknown."""
+    return _current_owners(client).unreadable
 
 
-def holders_in(descriptor: SecurityDescriptor, *, of_administrators: bool) -> dict[bytes, str]:
-    """Whom an access control list lets hold the domain; `of_administrators`: it is that of AdminSDHolder."""
-    whose = "the domain's administrators" if of_administrators else "the domain"
+def domain_owners_in(descriptor: SecurityDescriptor, *, is_admin_sd_holder: bool) -> dict[bytes, str]:
+    """The owners of the domain by the descriptor of its head or, with `is_admin_sd_holder`, of AdminSDHolder."""
+    whose = "the domain's administrators" if is_admin_sd_holder else "the domain"
     found: dict[bytes, str] = {}
-    if descriptor.owner is not None and descriptor.owner.startswith(_OF_DIRECTORIES):
-        found[text_to_sid(descriptor.owner)] = f"owns {whose}" if not of_administrators else "owns AdminSDHolder"
+    if descriptor.owner is not None and descriptor.owner.startswith(_CHANGEABLE_SID_PREFIXES):
+        found[text_to_sid(descriptor.owner)] = f"owns {whose}" if not is_admin_sd_holder else "owns AdminSDHolder"
     for ace in descriptor.dacl.aces if descriptor.dacl is not None else ():
-        if of_administrators and not ace.applies_here:
-            continue  # an administrator gets it as it is, and nothing below one matters
-        if ace.allows and ace.sid is not None and ace.sid.startswith(_OF_DIRECTORIES):
-            for right in _rights(ace, of_administrators=of_administrators):
+        if is_admin_sd_holder and not ace.applies_here:
+            continue  # administrators get the DACL as it is, and objects below them do not matter
+        if ace.allows and ace.sid is not None and ace.sid.startswith(_CHANGEABLE_SID_PREFIXES):
+            for right in _domain_rights(ace, is_admin_sd_holder=is_admin_sd_holder):
                 found.setdefault(text_to_sid(ace.sid), f"may {right} {whose}")
     return found
 
 
-def _rights(ace: Ace, *, of_administrators: bool) -> Iterator[str]:
-    """The rights in an entry by which the domain is held, in words.
+def _domain_rights(ace: Ace, *, is_admin_sd_holder: bool) -> Iterator[str]:
+    """The rights in an entry that amount to owning the domain, in words.
 
-    Wherever it applies: what computers inherit from the domain's head, domain controllers do too, and what groups
-    inherit, those do that give rights.
+    The class that the entry applies to does not matter: domain controllers inherit what computers inherit from the
+    domain's head, and privileged groups what groups inherit.
     """
     mask = map_generic(ace.mask)
     if mask & AccessMask.WRITE_DACL:
@@ -115,68 +229,69 @@ def _rights(ace: Ace, *, of_administrators: bool) -> Iterator[str]:
             yield _EXTENDED_RIGHTS[ace.object_type]
     if mask & AccessMask.WRITE_PROPERTY and ace.object_type is None:
         yield "write every attribute of"
-    is_of_computers = ace.object_type in _OF_COMPUTERS and ace.inherited_object_type in (None, _COMPUTER)
+    is_of_computers = ace.object_type in _COMPUTER_TAKEOVER and ace.inherited_object_type in (None, _COMPUTER)
     if mask & AccessMask.WRITE_PROPERTY and is_of_computers:
         yield "take over the computers of"
-    if of_administrators and mask & _WRITING and (ace.object_type is None or ace.object_type in _OF_ADMINISTRATORS):
+    if (
+        is_admin_sd_holder
+        and mask & _WRITING
+        and (ace.object_type is None or ace.object_type in _ADMINISTRATOR_TAKEOVER)
+    ):
         yield "write what makes administrators of"
 
 
-_Marks = tuple[tuple[str | None, ...], ...]
+_ChangeMarks = tuple[tuple[str | None, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """The owners as of one state of the objects that decide."""
+class _KnownOwners:
+    """The owners as of one state of the deciding objects."""
 
-    marks: _Marks
-    domain_owners: Holders
+    marks: _ChangeMarks
+    domain_owners: OwnerRights
     unreadable: tuple[str, ...]
 
 
-_known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
+_known_owners: WeakKeyDictionary[Client, _KnownOwners] = WeakKeyDictionary()
 
 
-def _read_again(client: Client) -> _Known:
-    """What is known, read anew if one of the objects has changed that decide."""
-    places, known = places_of(client), _known.get(client)
-    marks = _marks(client, places)
+def _current_owners(client: Client) -> _KnownOwners:
+    """The owners now. They are read again only if one of the deciding objects has changed."""
+    containers, known = critical_containers(client), _known_owners.get(client)
+    marks = _change_marks(client, containers)
     if known is None or known.marks != marks:
-        known = _known[client] = _Known(marks, *_read_holders(client, places, known))
+        known = _known_owners[client] = _KnownOwners(marks, *_read_owners(client, containers, known))
     return known
 
 
-def _marks(client: Client, places: Places) -> _Marks:
-    """Of each object what changes with it; another domain controller counts otherwise ([MS-ADTS] 3.1.1.1.9).
+def _change_marks(client: Client, containers: CriticalContainers) -> _ChangeMarks:
+    """The state of the deciding objects: the domain's head, AdminSDHolder, and System, which that one inherits from.
 
-    The objects that decide are the domain's head, AdminSDHolder, and what this one may inherit from.
+    uSNChanged alone would not do, because each domain controller counts for itself ([MS-ADTS] 3.1.1.1.9).
     """
-    deciding = (places.domain, places.admin_sd_holder, places.system)
+    deciding = (containers.domain, containers.admin_sd_holder, containers.system)
     state = client.find_any([Equals("distinguishedName", name) for name in deciding], _STATE_ATTRIBUTES)
     found = {entry.dn.lower(): tuple(entry.text(name) for name in _STATE_ATTRIBUTES) for entry in state}
     return tuple(found.get(name.lower(), ()) for name in deciding)
 
 
-def _read_holders(client: Client, places: Places, known: _Known | None) -> tuple[Holders, tuple[str, ...]]:
-    """Read the two lists.
+def _read_owners(
+    client: Client, containers: CriticalContainers, known: _KnownOwners | None
+) -> tuple[OwnerRights, tuple[str, ...]]:
+    """Read the two DACLs.
 
-    One that the gateway's account may not read leaves its holders unknown, for else nothing at all could be changed
-    any more: everybody may read both by default, and nobody may keep the gateway from it who does not hold the domain.
-    What was known of it stays so.
+    If the gateway's account may not read one, its owners stay as they were last known: to refuse would block all
+    changes. By default everybody may read both, and only owners of the domain can take that right away.
     """
     found: dict[bytes, str] = {}
     unreadable = []
-    for name in (places.admin_sd_holder, places.domain):
+    for name in (containers.admin_sd_holder, containers.domain):
         entry = client.find(name, (), descriptor=True)
-        values = [] if entry is None else entry.values("nTSecurityDescriptor")
-        try:
-            descriptor = parse_descriptor(values[0]) if values else None
-        except MalformedDescriptor:
-            descriptor = None
+        descriptor = None if entry is None else descriptor_in(entry)
         if descriptor is None:
             unreadable.append(name)
         else:
-            found |= holders_in(descriptor, of_administrators=name == places.admin_sd_holder)
+            found |= domain_owners_in(descriptor, is_admin_sd_holder=name == containers.admin_sd_holder)
     if unreadable:
         if known is None or known.unreadable != tuple(unreadable):
             logger.warning("whoever holds the domain by access control is not known", unreadable=unreadable)

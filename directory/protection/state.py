@@ -1,10 +1,10 @@
-"""Who is protected, as of one state of one domain controller: found from those who hold the domain downwards.
+"""The protected objects as of one state of one domain controller, found from the owners of the domain downwards.
 
-For many objects at once. Of a single one `rules` finds it from the object upwards; both ways agree.
+This serves many objects at once. For a single object `rules` follows its groups upwards; both must agree.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from time import monotonic
@@ -16,215 +16,181 @@ from active_directory import (
     PROTECTED_BUILTIN_RIDS,
     PROTECTED_DOMAIN_RIDS,
     Add,
-    And,
     Client,
     Entry,
     Equals,
     Modify,
-    Present,
     SystemFlags,
     UserAccountControl,
     Write,
-    says_samba,
+    is_samba_root_dse,
     sid_to_text,
     text_to_sid,
 )
-from directory.groups.ancestry import is_deleted, primary_group_of
-from directory.lookup.protection_changes import changes_heard_of
-from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts, sids_signed_in_with
-from directory.protection.domain_control import domain_owners
-from directory.protection.domain_infrastructure import Places, places_of
+from directory.groups import group_finder, primary_group_sid
+from directory.lookup.connection import known_protection_changes
+from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts, token_sids
+from directory.protection.domain_control import CriticalContainers, critical_containers, domain_owners
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
-_IS_GROUP = Equals("objectClass", "group")
-# As plain integers: an IntFlag makes an object of each result, and they are looked at for each record of a search.
-_DOMAINS_OWN = (
+# Plain integers, as these are used for each record of a search and an IntFlag creates an object for each result.
+_DOMAIN_ACCOUNT_BITS = (
     UserAccountControl.SERVER_TRUST_ACCOUNT
     | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
     | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
 ).value
-_IMMOVABLE = SystemFlags.DISALLOW_DELETE.value
-_HOLDS_NOBODY = frozenset({*ACCOUNT_KINDS, Kind.CONTACT})
+_UNDELETABLE = SystemFlags.DISALLOW_DELETE.value
+_WITHOUT_MEMBERS = frozenset({*ACCOUNT_KINDS, Kind.CONTACT})
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectionState:
-    """The groups whose members are protected: the built-in administrative ones, those that hold the domain by access
-    control, and every group nested in one of them, however deep.
+    """The groups whose members are protected: built-in administrative ones, owners of the domain by access control, and
+    every group nested in one of these.
 
-    Members of one that cannot be read, or whose `memberOf` cannot be, are among the names: they may be groups.
+    All members are among the names, because one that cannot be read may be a group, and one whose `memberOf` cannot be
+    read does not show its groups. To find out which these are would take a search for every hundred members.
     """
 
     names: frozenset[str]
-    """Distinguished names as the directory spells them, in `memberOf` of their members too."""
+    """Distinguished names in the directory's own spelling, which `memberOf` of their members has, too."""
     sids: frozenset[bytes]
-    by_themselves: frozenset[bytes]
-    """The SIDs of those protected whose members are not for that: accounts, and groups that give the gateway rights."""
-    places: Places
+    individual_sids: frozenset[bytes]
+    """The SIDs of protected objects that do not protect members: accounts, and the groups of bind accounts."""
+    containers: CriticalContainers
 
     def is_protected(self, entry: Entry) -> bool:
-        """Whether the entry is protected by what it is, by what it belongs to, or by its own marks."""
-        if is_protected_by_itself(entry):
+        """Whether the entry is protected by what it is, by its groups, or by its own marks."""
+        if has_protection_marks(entry):
             return True
         sids = entry.values("objectSid")
-        if sids and (sids[0] in self.sids or sids[0] in self.by_themselves):
+        if sids and (sids[0] in self.sids or sids[0] in self.individual_sids):
             return True
         groups = entry.values("memberOf")
         if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
             return True
-        if primary_group_of(entry) in self.sids:
+        if primary_group_sid(entry) in self.sids:
             return True
-        return entry.dn in self.names or self.places.contains(entry.dn)
+        return entry.dn in self.names or self.containers.contains(entry.dn)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known as of one state of one domain controller, whose number grows with every write it makes."""
+class _CachedState:
+    """The protection as of one state of one domain controller, whose highestCommittedUSN grows with every write."""
 
     state: tuple[object, ...]
     checked_at: float
     changes: tuple[int, int]
-    """The changes of it by the gateway itself that were heard of by then."""
+    """The gateway's own changes of protection that this process knew of then."""
     protection: ProtectionState
 
 
-_known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
-"""What is kept is exact when it is checked against the domain controller's state, as every write does."""
+_cached_states: WeakKeyDictionary[Client, _CachedState] = WeakKeyDictionary()
+"""Exact when checked against the domain controller's state, as every write does."""
 
-SHOWN_AGE = 2.0
-"""How many seconds old the state may be that a *shown* `protected` comes from. A write never relies on it."""
+MAX_SHOWN_AGE = 2.0
+"""How many seconds old a *shown* `protected` may be. Writes never rely on a cached state."""
 
 
 def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
-    """The state as it is now, or was at most `max_age` seconds ago."""
-    known = _known.get(client)
-    changes, now = changes_heard_of(client), monotonic()
+    """The state now, or at most `max_age` seconds ago."""
+    known = _cached_states.get(client)
+    changes, now = known_protection_changes(client), monotonic()
     if known is not None and known.changes == changes and now - known.checked_at < max_age:
         return known.protection
     root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
     accounts = bind_accounts(client)
-    by_sign_in = (frozenset(accounts), sids_signed_in_with(client))  # of other domains no write here tells
+    by_sign_in = (frozenset(accounts), token_sids(client))  # a write in another domain does not change the USN here
     state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), *by_sign_in)
     if known is not None and known.state == state:
         protection = known.protection
     else:
-        protection = _read(client, accounts, has_index=not says_samba(root))
-    _known[client] = _Known(state, now, changes, protection)
+        protection = _read_state(client, accounts, has_index=not is_samba_root_dse(root))
+    _cached_states[client] = _CachedState(state, now, changes, protection)
     return protection
 
 
 def may_change_protection(write: Write, kind: str) -> bool:
-    """Whether a write to an object of this kind may change which others are protected.
+    """Whether a write to an object of this kind may change which other objects are protected.
 
-    Others are by the groups they are in, which are known by name too. What is an account or a contact holds nobody.
+    Groups protect others, by membership and by name. Accounts and contacts have no members.
     """
     if isinstance(write, Modify) and not write.deleted:
         return any(step.attribute.lower() == "member" for step in write.modifications)
-    return not isinstance(write, Add) and kind not in _HOLDS_NOBODY
+    return not isinstance(write, Add) and kind not in _WITHOUT_MEMBERS
 
 
-def compare_with_state(client: Client, entry: Entry, *, protected: bool) -> None:
-    """Take note of whether an entry was just found to be protected: a state that says otherwise is shown no more."""
-    known = _known.get(client)
+def drop_contradicted_state(client: Client, entry: Entry, *, protected: bool) -> None:
+    """Drop the cached state if it contradicts what was just found out about an entry, so that nobody is shown it."""
+    known = _cached_states.get(client)
     if known is not None and known.protection.is_protected(entry) != protected:
-        _known.pop(client, None)
+        _cached_states.pop(client, None)
 
 
-def is_protected_by_itself(entry: Entry) -> bool:
+def has_protection_marks(entry: Entry) -> bool:
     """Whether an entry's own marks protect it.
 
-    adminCount stays when somebody leaves an administrative group, and is not set on joining until the domain controller
-    gets to it (hourly): it protects, but its absence says nothing.
+    adminCount stays when an account leaves an administrative group, and is set up to an hour after it joins one: its
+    presence protects, but its absence proves nothing.
     """
     flags, control = entry.number("systemFlags"), entry.number("userAccountControl")
-    is_the_domains_own = bool(flags & _IMMOVABLE or control & _DOMAINS_OWN)
+    is_the_domains_own = bool(flags & _UNDELETABLE or control & _DOMAIN_ACCOUNT_BITS)
     return is_the_domains_own or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
 
 
 @lru_cache(maxsize=64)
 def administrative_groups(domain_sid: bytes) -> frozenset[bytes]:
-    """The SIDs of the built-in administrative groups themselves."""
-    return _BUILTIN_SIDS | {_child(domain_sid, rid) for rid in PROTECTED_DOMAIN_RIDS}
+    """The SIDs of the built-in administrative groups."""
+    return _BUILTIN_SIDS | {_sid_in_domain(domain_sid, rid) for rid in PROTECTED_DOMAIN_RIDS}
 
 
 @lru_cache(maxsize=64)
 def administrative_accounts(domain_sid: bytes) -> frozenset[bytes]:
-    """The SIDs of the built-in administrator and the key of all tickets."""
-    return frozenset(_child(domain_sid, rid) for rid in PROTECTED_ACCOUNT_RIDS)
+    """The SIDs of the built-in Administrator and of krbtgt."""
+    return frozenset(_sid_in_domain(domain_sid, rid) for rid in PROTECTED_ACCOUNT_RIDS)
 
 
 def is_administrative_somewhere(sid: bytes) -> bool:
-    """Whether it is the SID of a built-in administrative group of whichever domain of the forest."""
+    """Whether it is the SID of a built-in administrative group of any domain in the forest."""
     return sid in _BUILTIN_SIDS or (
-        sid.startswith(_OF_A_DOMAIN) and int.from_bytes(sid[-4:], "little") in PROTECTED_DOMAIN_RIDS
+        sid.startswith(_DOMAIN_SID_PREFIX) and int.from_bytes(sid[-4:], "little") in PROTECTED_DOMAIN_RIDS
     )
 
 
-def _read(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> ProtectionState:
-    places = places_of(client)
-    wanted = sorted(administrative_groups(places.domain_sid).union(domain_owners(client)))
+def _read_state(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> ProtectionState:
+    containers = critical_containers(client)
+    wanted = sorted(administrative_groups(containers.domain_sid).union(domain_owners(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
     found = list(client.find_any((Equals("objectSid", sid) for sid in wanted), ("objectSid", "member")))
-    groups_in = _groups_in(client, has_index=has_index)
-    level = {each.dn: each.texts("member") for each in found}  # accounts too, which nobody is a member of
+    groups_in = group_finder(client, ("objectSid", "member"), has_index=has_index)
+    fresh = _names_in(found)  # including accounts, which have no members
     for sid in sids.difference(*(each.values("objectSid") for each in found)):
-        # No filter finds a group that cannot be read, but its name may be had.
+        # No filter finds a group that cannot be read, but its SID still resolves to its name.
         if (hidden := client.find(f"<SID={sid_to_text(sid)}>", ())) is not None:
-            level[hidden.dn] = []
-    while level:
-        names.update(level)
-        groups = groups_in(level)
+            fresh.add(hidden.dn)
+    while fresh:
+        names |= fresh
+        groups = groups_in(fresh)
         sids.update(*(group.values("objectSid") for group in groups))
-        inner = {group.dn: group.texts("member") for group in groups}
-        listed = {name for members in level.values() for name in members if name not in inner}
-        inner |= {name: [] for name in _not_seen_as_members(client, listed)}
-        level = {name: members for name, members in inner.items() if name not in names}
+        fresh = _names_in(groups) - names
     return ProtectionState(
         names=frozenset(names),
         sids=frozenset(sids),
-        by_themselves=administrative_accounts(places.domain_sid).union(accounts, groups_of_bind_accounts(client)),
-        places=places,
+        individual_sids=administrative_accounts(containers.domain_sid).union(accounts, groups_of_bind_accounts(client)),
+        containers=containers,
     )
 
 
-def _groups_in(client: Client, *, has_index: bool) -> Callable[[Iterable[str]], list[Entry]]:
-    """What finds the groups that are members of groups by their names, with their own members.
-
-    Active Directory has an index for memberOf. Samba compares each group with each name, and takes an eighth of the
-    time to tell what all groups are in: which of them are meant is then found here, and read by objectGUID, which no
-    new name changes meanwhile.
-    """
-    attributes = ("objectSid", "member")
-    if has_index:
-        return lambda names: list(
-            client.find_any((Equals("memberOf", name) for name in names), attributes, within=_IS_GROUP)
-        )
-    inside: dict[str, list[bytes]] = {}
-    is_in_some = And(_IS_GROUP, Present("memberOf"))
-    for group in client.search_domain(is_in_some, ("objectGUID", "memberOf")):
-        for name in group.texts("memberOf"):
-            inside.setdefault(name, []).extend(group.values("objectGUID"))
-
-    def find(names: Iterable[str]) -> list[Entry]:
-        found = {guid for name in names for guid in inside.get(name, ())}
-        return list(client.find_any((Equals("objectGUID", guid) for guid in found), attributes))
-
-    return find
+def _names_in(groups: Iterable[Entry]) -> set[str]:
+    """The names of groups and of their members."""
+    return {name for group in groups for name in (group.dn, *group.texts("member"))}
 
 
-def _not_seen_as_members(client: Client, names: Iterable[str]) -> set[str]:
-    """Those of the members of groups whose `memberOf` cannot be read, or nothing at all."""
-    alive = {name for name in names if not is_deleted(client, name)}
-    named = (Equals("distinguishedName", name) for name in alive)
-    seen = {entry.dn for entry in client.find_any(named, ("memberOf",)) if "memberOf" in entry}
-    return alive - seen
-
-
-def _child(domain_sid: bytes, relative_id: int) -> bytes:
-    """The SID of an account of a domain ([MS-DTYP] 2.4.2: the count of parts is its second byte)."""
+def _sid_in_domain(domain_sid: bytes, relative_id: int) -> bytes:
+    """A SID of a domain; the second byte is the number of its parts ([MS-DTYP] 2.4.2)."""
     return bytes([domain_sid[0], domain_sid[1] + 1]) + domain_sid[2:] + struct.pack("<I", relative_id)
 
 
-_BUILTIN_SIDS = frozenset(_child(text_to_sid(BUILTIN_DOMAIN_SID), rid) for rid in PROTECTED_BUILTIN_RIDS)
-_OF_A_DOMAIN = text_to_sid("S-1-5-21-0-0-0-0")[:12]
+_BUILTIN_SIDS = frozenset(_sid_in_domain(text_to_sid(BUILTIN_DOMAIN_SID), rid) for rid in PROTECTED_BUILTIN_RIDS)
+_DOMAIN_SID_PREFIX = text_to_sid("S-1-5-21-0-0-0-0")[:12]

@@ -1,9 +1,9 @@
 """Signing in as the gateway without locking its account, however many processes and hosts do so at once.
 
-A password that works is used freely. One that is not known to work is tried by one process at a time and counted like
-every password that is tried (`directory.policies.password_attempts`). One that was refused is tried by nobody, until
-the connection is changed, somebody asks for a test of it, or `WAIT` is over. What others type for the account counts
-against passwords that are not known to work, never against the one that is.
+All processes use a password that works. A password that is not known to work is tried by one process at a time, and
+each try is counted (`directory.policies.password_attempts`). No process tries a refused password again until somebody
+changes or tests the connection, or `REFUSED_PASSWORD_WAIT` is over. Wrong passwords that others type for the account
+use up the tries of a password that is not known to work; they never block one that is.
 """
 
 import threading
@@ -36,67 +36,71 @@ from core.call import Call
 from core.database import shared_clock
 from core.errors import RateLimited
 from core.text.messages import message
-from directory.errors import TooManyWrongPasswords, translated
+from directory.errors import TooManyWrongPasswords, translate_ldap_errors
 from directory.lookup.connection import get_client, other_passwords
 from directory.models import BindPassword, DirectoryConnection, PasswordAttempt
 from directory.policies import password_attempts
 from directory.protection.bind_accounts import accounts_of_bind_name
 
-WAIT: Final = timedelta(hours=6)
-"""For how long a refused password is not tried again: longer than domains remember wrong ones."""
-_FRESH: Final = timedelta(seconds=1)
-"""For how long after it worked a password is tried by many at once: when a server comes back, all sign in again."""
-_ONE_TRY: Final = timedelta(seconds=8)
-_KEPT: Final = timedelta(days=90)
+REFUSED_PASSWORD_WAIT: Final = timedelta(hours=6)
+"""How long nobody tries a refused password again: longer than domains remember wrong ones."""
+_JUST_WORKED: Final = timedelta(seconds=1)
+"""How long after a success processes need not take turns: when a server comes back, all of them sign in again."""
+_TURN: Final = timedelta(seconds=8)
+_RETENTION: Final = timedelta(days=90)
 _POLL_SECONDS: Final = 0.03
 
 REFUSED: Final = "The directory refused the bind name or the password, which is not tried again for now"
-_SPENT: Final = "The password was not tried: there were too many wrong ones for the account"
+_TOO_MANY_WRONG: Final = "The password was not tried: there were too many wrong ones for the account"
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The account that a connection signs in with, at one of its servers or (without one) at any.
+    """The account that a connection signs in with, at one of its servers or (with an empty `server`) at any.
 
-    What domain controllers said to its passwords is kept for all processes, unless the connection is not saved.
+    All processes share what domain controllers answered to its passwords, except for connections that are not saved.
     """
 
     connection_id: UUID | None
     bind_name: str
     server: str = ""
 
-    def known(self, passwords: Sequence[str]) -> "_Known":
+    def known(self, passwords: Sequence[str]) -> "_PasswordHistory":
         rows: dict[str, list[BindPassword]] = {password: [] for password in passwords}
         if self.connection_id is not None:
             by_digest = {self._digest(password): password for password in passwords}
-            for row in _apart(lambda: list(BindPassword.objects.filter(digest__in=by_digest))):
+            for row in _committed_apart(lambda: list(BindPassword.objects.filter(digest__in=by_digest))):
                 rows[by_digest[row.digest]].append(row)
-        return _Known(rows, self.server)
+        return _PasswordHistory(rows, self.server)
 
     def note(self, passwords: Sequence[str], **values: datetime | None) -> None:
-        """Tell all processes; where the database is away, this one goes by what its own pool remembers."""
+        """Save these columns for all processes. While the database is away, each process relies on its own pool."""
 
         def write() -> None:
             for password in passwords:
                 digest = self._digest(password)
                 BindPassword.objects.update_or_create(digest=digest, server=self.server, defaults=values)
             if "refused_at" in values:
-                too_old = shared_clock.now() - _KEPT
+                too_old = shared_clock.now() - _RETENTION
                 unused = Q(worked_at=None) | Q(worked_at__lt=too_old)
                 unused &= Q(refused_at=None) | Q(refused_at__lt=too_old)
                 BindPassword.objects.filter(unused, tried_until=None).delete()
 
         if self.connection_id is not None and passwords:
-            _tolerantly(lambda: _apart(write))
+            _despite_database_outage(lambda: _committed_apart(write))
 
-    def take_turn(self, password: str) -> bool:
-        """Whether this process may try a password that is not known to work; the turn ends by itself."""
+    def try_acquire_turn(self, password: str) -> bool:
+        """Claim the only turn to try a password that is not known to work; False while another process has it.
+
+        A turn expires after `_TURN`, so that a process that was killed blocks nobody.
+        """
         row, _ = BindPassword.objects.get_or_create(digest=self._digest(password), server=self.server)
         now = shared_clock.now()
+        # One conditional UPDATE, so that only one of several processes gets the turn.
         is_free = Q(tried_until=None) | Q(tried_until__lt=now)
-        return bool(BindPassword.objects.filter(is_free, pk=row.pk).update(tried_until=now + _ONE_TRY))
+        return bool(BindPassword.objects.filter(is_free, pk=row.pk).update(tried_until=now + _TURN))
 
     def _digest(self, password: str) -> str:
         value = f"{self.connection_id}\0{self.bind_name}\0{password}"
@@ -104,46 +108,49 @@ class _Account:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What all processes know of some passwords of one account, by password."""
+class _PasswordHistory:
+    """What all processes know about an account's passwords, by password."""
 
     rows: dict[str, list[BindPassword]]
     server: str
 
-    def last(self, what: str, password: str, server: str | None = None) -> datetime | None:
-        """When it worked (`worked_at`) or was refused (`refused_at`) last, at one server or at any."""
-        moments = (getattr(row, what) for row in self.rows[password] if server in (None, row.server))
+    def last(self, column: str, password: str, server: str | None = None) -> datetime | None:
+        """When a password last worked (`worked_at`) or was refused (`refused_at`), at one server or at any."""
+        moments = (getattr(row, column) for row in self.rows[password] if server in (None, row.server))
         return max((moment for moment in moments if moment is not None), default=None)
 
     def last_worked(self, password: str) -> datetime | None:
-        """When this server took it last: another may be nobody's domain controller."""
+        """When this server last accepted it. Another one proves nothing: it may not be a domain controller at all."""
         return self.last("worked_at", password, self.server)
 
     def has_just_worked(self, password: str) -> bool:
         worked = self.last_worked(password)
-        return worked is not None and worked > shared_clock.now() - _FRESH
+        return worked is not None and worked > shared_clock.now() - _JUST_WORKED
 
     def is_proven(self, password: str) -> bool:
-        """Whether this server took it, and none has refused it since."""
+        """Whether this server accepted it and no server has refused it since."""
         worked, refused = self.last_worked(password), self.last("refused_at", password)
         return worked is not None and (refused is None or refused < worked)
 
     def is_refused(self, password: str) -> bool:
-        """Whether it need not be tried: a server that took it before may be right where another has refused it.
+        """Whether a password must not be tried at this server.
 
-        So may one of which it is not known whether it has heard of a change, when it may have either of two passwords.
+        A refusal by another server does not count where this one accepted the password before. Nor does it count
+        during a rotation, when the account has either of two passwords and the servers learn of it one by one.
         """
-        which = self.server if len(self.rows) > 1 or self.last_worked(password) is not None else None
-        worked, refused = self.last("worked_at", password, which), self.last("refused_at", password, which)
-        return refused is not None and refused > shared_clock.now() - WAIT and (worked is None or worked < refused)
+        server = self.server if len(self.rows) > 1 or self.last_worked(password) is not None else None
+        worked, refused = self.last("worked_at", password, server), self.last("refused_at", password, server)
+        if refused is None or refused <= shared_clock.now() - REFUSED_PASSWORD_WAIT:
+            return False
+        return worked is None or worked < refused
 
 
 class CountedOpener:
-    """Opens a connection's LDAP connections; an `Opener`.
+    """Opens LDAP connections of a directory connection, and counts the passwords it tries; an `Opener`.
 
-    `tester` is who asked for a test: then a refused password is tried again, and one that is not known to work counts
-    for their credential; TooManyWrongPasswords and RateLimited leave it then, else BadCredentials. The password of a
-    connection that is not saved is nothing but a guess.
+    With a `tester`, the caller who tests the connection, refused passwords are tried again, and each password that is
+    not known to work counts against the caller's credential. It then raises TooManyWrongPasswords or RateLimited where
+    it would raise BadCredentials otherwise. The password of a connection that is not saved counts as a guess.
     """
 
     def __init__(self, row: DirectoryConnection, tester: Call | None = None) -> None:
@@ -161,9 +168,17 @@ class CountedOpener:
                 account.note(passwords[:1], tried_until=None)
 
     def _try_each(
-        self, account: _Account, settings: ServerSettings, passwords: Sequence[str], known: _Known, deadline: float
+        self,
+        account: _Account,
+        settings: ServerSettings,
+        passwords: Sequence[str],
+        known: _PasswordHistory,
+        deadline: float,
     ) -> Connection:
-        """The first password is the connection's; the others are the gateway's own, and no guesses."""
+        """Sign in with the first password that works.
+
+        Only the first one, the connection's, may be a guess and is counted; the gateway made the others itself.
+        """
         attempts: list[PasswordAttempt] = []
         if not (known.is_proven(passwords[0]) or known.has_just_worked(passwords[0])):
             began = time.monotonic()
@@ -176,38 +191,42 @@ class CountedOpener:
                 continue
             one = replace(settings, bind_password=password, other_passwords=())
             try:
-                found = open_connection(account.server, one, max(0.1, deadline - time.monotonic()))
+                opened = open_connection(account.server, one, max(0.1, deadline - time.monotonic()))
             except LdapError as error:
                 if isinstance(error, BadCredentials) and error.is_wrong_password:
                     wrong.append(password)
                     first = first or error
                     continue
-                # A server that says nothing to a stored password is slow, and would otherwise keep the gateway out for
-                # half an hour; to somebody's guess it may have said no.
+                # A server that does not answer to a stored password is slow; counting that would keep the gateway out
+                # for half an hour. Where a tester guesses, silence may hide a refusal, so the attempt stays counted.
                 if self._tester is None or not (isinstance(error, Unavailable) and error.may_have_bound):
-                    _end(attempts, password_attempts.take_back)
+                    _finish(attempts, password_attempts.take_back)
                 raise
-            # Not `succeed`: whoever names the servers could have their own say yes, and guess on.
-            _end(attempts, password_attempts.take_back)
+            # Not `succeed`, which forgets wrong passwords: an attacker who names the servers could let their own accept
+            # anything, and so reset the count between guesses.
+            _finish(attempts, password_attempts.take_back)
             account.note(wrong, refused_at=shared_clock.now())
             if not known.has_just_worked(password):
                 account.note([password], worked_at=shared_clock.now())
-            return found
+            return opened
         if attempts:
-            _end(attempts, password_attempts.fail)
+            _finish(attempts, password_attempts.fail)
         elif wrong:
-            _closing(lambda: password_attempts.note_wrong(_subject(account.bind_name)))
+            _without_keeping_connection(lambda: password_attempts.note_wrong(_subject(account.bind_name)))
         account.note(wrong, refused_at=shared_clock.now())
         raise first or BadCredentials(REFUSED, result_code=49)
 
-    def _wait_for_turn(self, account: _Account, passwords: Sequence[str], deadline: float) -> tuple[_Known, bool]:
-        """What is known, and whether this process alone tries the password now; else it has just worked."""
+    def _wait_for_turn(
+        self, account: _Account, passwords: Sequence[str], deadline: float
+    ) -> tuple[_PasswordHistory, bool]:
+        """What is known of the passwords, and whether this process holds a turn, as it must unless one just worked."""
         while True:
             try:
                 known = self._known_unless_refused(account, passwords)
                 if self._id is None or known.has_just_worked(passwords[0]):
                     return known, False
-                if _apart(lambda: account.take_turn(passwords[0])):
+                if _committed_apart(lambda: account.try_acquire_turn(passwords[0])):
+                    # The process that had the turn before may have been refused since the first look.
                     return self._known_unless_refused(account, passwords), True
             except (DatabaseError, InterfaceError) as error:
                 raise Unavailable(message("The database does not answer, which knows of refused passwords")) from error
@@ -215,20 +234,20 @@ class CountedOpener:
                 raise Unavailable(message("Another process signs in to the directory"))
             time.sleep(_POLL_SECONDS)
 
-    def _known_unless_refused(self, account: _Account, passwords: Sequence[str]) -> _Known:
+    def _known_unless_refused(self, account: _Account, passwords: Sequence[str]) -> _PasswordHistory:
         known = account.known(passwords)
         if self._tester is None and all(map(known.is_refused, passwords)):
             raise BadCredentials(REFUSED, result_code=49)
         return known
 
     def _count(self, account: _Account, *, has_worked: bool) -> list[PasswordAttempt]:
-        """Count an attempt for whoever tries the password: a tester is told the limits, other callers are not."""
+        """Count an attempt. A tester learns which limit is reached; other callers only see BadCredentials."""
         try:
-            return _closing(lambda: _begin(account, tester=self._tester, has_worked=has_worked))
+            return _without_keeping_connection(lambda: _begin(account, tester=self._tester, has_worked=has_worked))
         except (TooManyWrongPasswords, RateLimited) as refusal:
             if self._tester is not None:
                 raise
-            raise BadCredentials(_SPENT, result_code=49) from refusal
+            raise BadCredentials(_TOO_MANY_WRONG, result_code=49) from refusal
         except (DatabaseError, InterfaceError) as error:
             if self._tester is not None:
                 raise
@@ -236,18 +255,18 @@ class CountedOpener:
 
 
 def _begin(account: _Account, *, tester: Call | None, has_worked: bool) -> list[PasswordAttempt]:
-    """Count an attempt on the account that a bind name stands for in any directory that can be asked.
+    """Count an attempt on each account that the bind name stands for in a directory the gateway can reach.
 
-    An account that none of them knows counts by its name, and whatever one person tries counts together then: they
-    might spell a name in many ways. Raises TooManyWrongPasswords, RateLimited.
+    An account that no directory knows is counted by its name. All such names that one person tries also count
+    together, because a name can be spelled in many ways. Raises TooManyWrongPasswords, RateLimited.
     """
     credential = tester.credential.unique_id if tester else ""
     begun: list[PasswordAttempt] = []
     try:
         # The connection that is being opened cannot be asked now.
         besides = None if tester else account.connection_id
-        for guid, client in _accounts_meant(account.bind_name, besides=besides).items():
-            with translated():
+        for guid, client in _find_accounts(account.bind_name, besides=besides).items():
+            with translate_ldap_errors():
                 attempt = password_attempts.begin(client, guid, credential_id=credential, may_take_last=tester is None)
             begun.append(attempt)
         if not begun:
@@ -258,13 +277,13 @@ def _begin(account: _Account, *, tester: Call | None, has_worked: bool) -> list[
                 )
                 begun.append(attempt)
     except BaseException:
-        _end(begun, password_attempts.take_back)
+        _finish(begun, password_attempts.take_back)
         raise
     return begun
 
 
 def authenticate(row: DirectoryConnection, client: Client, password: str) -> BindResult:
-    """What the directory says to a password that a connection may have; one that was refused is not tried again."""
+    """Try a password for the connection's account, unless it is known to be refused, and share the result."""
     account = _Account(row.pk, row.bind_dn)
     if account.known([password]).is_refused(password):
         return BindResult.WRONG
@@ -276,24 +295,25 @@ def authenticate(row: DirectoryConnection, client: Client, password: str) -> Bin
     return result
 
 
-def note_given(row: DirectoryConnection) -> None:
-    """Let all processes know that the gateway itself has given the account the connection's password."""
+def note_password_set(row: DirectoryConnection) -> None:
+    """Let all processes know that the gateway has just set the account's password to the connection's."""
     for url in row.urls:
         _Account(row.pk, row.bind_dn, url).note([row.bind_password], worked_at=shared_clock.now())
 
 
-_looking_up: Final = threading.local()
+_account_lookup: Final = threading.local()
 
 
-def _accounts_meant(bind_name: str, *, besides: UUID | None) -> dict[UUID, Client]:
-    """The accounts with the client of a directory that knows them; of directories that the gateway signs in to."""
-    if getattr(_looking_up, "now", False):  # on the way to one that is asked: they are not asked about each other
+def _find_accounts(bind_name: str, *, besides: UUID | None) -> dict[UUID, Client]:
+    """The accounts that a bind name stands for, by objectGUID, each with the client of a directory that knows it."""
+    # Reaching one of those directories may mean signing in to it, which comes back here: without this, for ever.
+    if getattr(_account_lookup, "is_running", False):
         return {}
-    _looking_up.now = True
+    _account_lookup.is_running = True
     try:
         found: dict[UUID, Client] = {}
         for row in DirectoryConnection.objects.filter(enabled=True).order_by("name"):
-            if row.pk == besides or not row.is_bind_password_sealed or not _works(row):
+            if row.pk == besides or not row.is_bind_password_sealed or not _has_working_password(row):
                 continue
             try:
                 client = get_client(row.pk)
@@ -305,40 +325,40 @@ def _accounts_meant(bind_name: str, *, besides: UUID | None) -> dict[UUID, Clien
                 continue
         return found
     finally:
-        _looking_up.now = False
+        _account_lookup.is_running = False
 
 
-def _works(row: DirectoryConnection) -> bool:
-    """Whether one of its passwords works somewhere."""
+def _has_working_password(row: DirectoryConnection) -> bool:
+    """Whether one of the connection's passwords works at some server."""
     passwords = list(dict.fromkeys((row.bind_password, *other_passwords(row))))
     known = _Account(row.pk, row.bind_dn).known(passwords)
     return any(known.last("worked_at", password) and not known.is_refused(password) for password in passwords)
 
 
 def _subject(bind_name: str) -> str:
-    """What attempts are counted for while nobody knows the account."""
+    """What attempts are counted by where no directory knows the account."""
     try:
         return f"bind\\{DistinguishedName.parse(bind_name)}"
     except InvalidValue:
         return f"bind\\{bind_name.strip()}"
 
 
-def _end(attempts: list[PasswordAttempt], how: Callable[[PasswordAttempt], object]) -> None:
-    """Note how they ended; where it cannot be noted they stay counted."""
-    _tolerantly(lambda: _closing(lambda: [how(attempt) for attempt in attempts]))
+def _finish(attempts: list[PasswordAttempt], record: Callable[[PasswordAttempt], object]) -> None:
+    """Record how the attempts ended. While the database is away, they stay counted."""
+    _despite_database_outage(lambda: _without_keeping_connection(lambda: [record(attempt) for attempt in attempts]))
     attempts.clear()
 
 
-def _tolerantly(work: Callable[[], object]) -> None:
-    """Do it unless the database is away."""
+def _despite_database_outage(work: Callable[[], object]) -> None:
+    """Run it; do nothing while the database is away."""
     try:
         work()
     except (DatabaseError, InterfaceError):
         connection.close_if_unusable_or_obsolete()
 
 
-def _closing(work: Callable[[], _Result]) -> _Result:
-    """Do it in the database; a thread that has no connection to it keeps none."""
+def _without_keeping_connection(work: Callable[[], _Result]) -> _Result:
+    """Run it, and close the database connection if this thread had none before: pool threads would keep theirs open."""
     had_one = connection.connection is not None
     try:
         return work()
@@ -347,8 +367,8 @@ def _closing(work: Callable[[], _Result]) -> _Result:
             connection.close()
 
 
-def _apart(work: Callable[[], _Result]) -> _Result:
-    """Do it in the database so that it stays done, whatever becomes of the transaction that is open here."""
+def _committed_apart(work: Callable[[], _Result]) -> _Result:
+    """Run it outside of the caller's transaction, whose rollback would otherwise undo the count."""
     if connection.vendor != "postgresql" or not connection.in_atomic_block:
-        return _closing(work)
-    return run_in_background(lambda: _closing(work), "bind-attempts")()
+        return _without_keeping_connection(work)
+    return run_in_background(lambda: _without_keeping_connection(work), "bind-attempts")()

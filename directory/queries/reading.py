@@ -1,96 +1,113 @@
-"""Reading one object as a record: what every single read, and the answer of every write, comes from."""
+"""Reading one object as a record, for single reads and for the answers of writes."""
 
 from collections.abc import Callable, Collection
 from time import monotonic, sleep
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from active_directory import DistinguishedName, Entry
+from active_directory import Entry, Equals, Filter, Or
 from core.call import Call
 from core.errors import InvalidRequest
+from core.shapes import load_query
 from core.text.messages import message
 from directory import errors
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, may_see_values, visibility_of
-from directory.outcomes.evidence import SECONDS_TO_COME_BACK
-from directory.policies.known_policies import computed_control, policies_lately_known
+from directory.outcomes.evidence import RECOVERY_SECONDS
+from directory.policies.known_policies import cached_policies, computed_control
 from directory.protection.rules import is_protected
-from directory.protection.state import SHOWN_AGE
+from directory.protection.state import MAX_SHOWN_AGE
+from directory.queries.member_counts import member_counts
+from directory.queries.searches.definitions import SEARCHES, SearchQuery
+from directory.queries.searches.search import run_search
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.proposal import Target
-from directory.shapes.record import DirectoryObject, ObjectIdentity, renderer_for, version_of
+from directory.shapes.record import DirectoryObject, ObjectIdentity, readable_name, renderer_for, version_of
 
 _Answer = TypeVar("_Answer")
 
+IDENTIFIERS: Final = {
+    "samAccountName": "sAMAccountName",
+    "userPrincipalName": "userPrincipalName",
+    "sid": "objectSid",
+    "employeeID": "employeeID",
+}
+"""The attributes by which other systems know an object, by the names that callers use."""
+
 
 def read_record(
-    call: Call, reference: Reference, *, kinds: Collection[Kind], attributes: Collection[str] | None = None
+    call: Call,
+    reference: Reference,
+    *,
+    kinds: Collection[Kind] = frozenset(Kind),
+    attributes: Collection[str] | None = None,
+    also: tuple[str, ...] = (),
+    extend: Callable[[DirectoryObject, Entry], None] | None = None,
 ) -> DirectoryObject:
     """The record of the object a caller names; raises as `find_object` and `select`.
 
-    Raises DirectoryDenied when the gateway's account may list the object but not read it: nothing could be told of it.
-    Of a version that the caller of a read knows (`Call.knows`) no more than an ObjectIdentity is read: the surface that
-    says so in the call answers that nothing changed. To whoever may not read objects no more is told of any version,
-    such as of an object that they have changed.
+    `extend` adds to it from the entry, as the caller may see it, which is read with `also`, too.
+
+    The answer is only an ObjectIdentity where the caller already has this version (`Call.knows`; the surface then
+    answers 304), and where the caller may not read objects, such as after a change of one. Raises DirectoryDenied when
+    the gateway's account may list the object but not read it.
     """
     client = client_of(call)
     if not may_see_values(call):
-        return _identity(call, _read_version(call, reference, kinds=kinds))
+        return _read_identity(call, reference, kinds)
     renderer = renderer_for(client.schema, attributes, kinds, confidential=may_see_confidential(call))
     if call.if_none_match is not None:
-        known = _identity(call, _read_version(call, reference, kinds=kinds))
-        if call.knows(known["version"]):
+        # A read of the version alone costs a fraction of a whole record.
+        known = _read_identity(call, reference, kinds)
+        if call.has_version(known["version"]):
             return known
-    policies = policies_lately_known(client) if renderer.to_read_with_policies else None
-    # Where none are known the domain controller computes, in the same read, what they would spare it.
+    policies = cached_policies(client) if renderer.to_read_with_policies else None
+    # Known policies tell whether an account is locked out. Otherwise the same read asks the domain controller for it.
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
-    names = (*names, *_of_version(call, kinds))
+    names = (*names, *also, *_version_attributes(call, kinds))
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
-    control = None
-    if policies is not None:
-        control = computed_control(client, entry, policies)
-    protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    if not call.scopes:
-        return renderer.render_whole(entry, protected=protected, computed_control=control)
-    visibility = visibility_of(call)
-    seen = visibility.confined(entry)
-    version = visibility.version(seen) or version_of(entry)
-    return renderer.render_whole(seen, protected=protected, computed_control=control, version=version)
+    control = None if policies is None else computed_control(client, entry, policies)
+    protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
+    seen = visibility_of(call).confined(entry) if call.scopes else entry
+    version = _version_for(call, entry) if call.scopes else None
+    record = renderer.render_whole(seen, protected=protected, computed_control=control, version=version)
+    if record["group"] is not None:
+        (record["group"]["memberCount"],) = member_counts(client, visibility_of(call), [entry])
+    if extend is not None:
+        extend(record, seen)
+    return record
 
 
-def version_seen_by(call: Call, target: Target) -> str | None:
-    """The version of a change's target as its caller knows it; None for an object still to be made."""
+def visible_version(call: Call, target: Target) -> str | None:
+    """The version of a change's target as the caller sees it; None for an object that does not exist yet."""
     if not call.scopes or target.kind != Kind.GROUP or target.id is None:
         return target.version
     try:
-        return _version(call, _read_version(call, target.id, kinds=frozenset(Kind)))
-    except errors.ObjectNotFound:  # a deleted one
+        return _read_identity(call, target.id, frozenset(Kind))["version"]
+    except errors.ObjectNotFound:  # it is deleted
         return target.version
 
 
-def _read_version(call: Call, reference: Reference, *, kinds: Collection[Kind]) -> Entry:
-    names = ("uSNChanged", *_of_version(call, kinds))
-    return _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
-
-
-def _of_version(call: Call, kinds: Collection[Kind]) -> tuple[str, ...]:
-    """What a version is made of besides the change number (`Visibility.version`)."""
+def _version_attributes(call: Call, kinds: Collection[Kind]) -> tuple[str, ...]:
+    """The attributes that a version depends on besides uSNChanged (`Visibility.version`)."""
     return ("*",) if call.scopes and Kind.GROUP in kinds else ()
 
 
-def _version(call: Call, entry: Entry) -> str:
+def _version_for(call: Call, entry: Entry) -> str:
     if not call.scopes:
         return version_of(entry)
     visibility = visibility_of(call)
     return visibility.version(visibility.confined(entry)) or version_of(entry)
 
 
-def _identity(call: Call, entry: Entry) -> DirectoryObject:
+def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) -> DirectoryObject:
+    names = ("uSNChanged", *_version_attributes(call, kinds))
+    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
     identity: ObjectIdentity = {
         "id": str(entry.guid),
         "kind": kind_of(entry.object_classes),
         "distinguishedName": entry.dn,
-        "version": _version(call, entry),
+        "version": _version_for(call, entry),
     }
     return cast(DirectoryObject, identity)
 
@@ -101,39 +118,50 @@ def _require_readable(entry: Entry) -> Entry:
     return entry
 
 
-def read_by_name(
-    call: Call, dn: str, *, kinds: Collection[Kind], attributes: Collection[str] | None
-) -> DirectoryObject:
-    """The record of the object with a distinguished name from the query."""
+def reference_of_name(dn: str) -> Reference:
+    """The reference to the object whose distinguished name the query has."""
     reference = parse_reference(dn, parameter="dn")
     if isinstance(reference, UUID):
-        raise InvalidRequest.naming(
-            message("must be a distinguished name"),
-            parameter="dn",
-            subject="dn",
-        )
-    return read_record(call, reference, kinds=kinds, attributes=attributes)
+        raise InvalidRequest.naming(message("must be a distinguished name"), parameter="dn", subject="dn")
+    return reference
 
 
-def read_created(call: Call, dn: str) -> DirectoryObject:
-    """The record of an object just created."""
-    return read_record(call, DistinguishedName.parse(dn), kinds=frozenset(Kind))
+def find_by_identifier(call: Call, resource: str, identifier: str, value: str) -> UUID:
+    """The one object of a resource that has this value of one of IDENTIFIERS.
 
-
-def read_changed(call: Call, guid: UUID) -> DirectoryObject:
-    """The record of an object just changed."""
-    return read_record(call, guid, kinds=frozenset(Kind))
-
-
-def await_answer(read: Callable[[], _Answer]) -> _Answer:
-    """The answer to a change that is made: the domain controller gets a moment to come back for it.
-
-    Raises OutcomeUnknown when it does not: "unavailable" would say that nothing was done.
+    A computer is found with or without the `$` of its sAMAccountName. Raises ObjectNotFound, also for what is outside
+    the caller's scopes, and ObjectAmbiguous if several objects have the value.
     """
-    deadline = monotonic() + SECONDS_TO_COME_BACK
+    if identifier not in IDENTIFIERS:
+        detail = message("must be one of {names}", names=", ".join(IDENTIFIERS))
+        raise InvalidRequest.naming(detail, parameter="identifier", subject="identifier")
+    schema, confidential = client_of(call).schema, may_see_confidential(call)
+    name = readable_name(schema, IDENTIFIERS[identifier], parameter="identifier", confidential=confidential)
+    condition: Filter = Equals(name, value)
+    if resource == "computers" and identifier == "samAccountName" and not value.endswith("$"):
+        condition = Or(condition, Equals(name, f"{value}$"))
+    query = load_query(SearchQuery, {"filter": str(condition), "attributes": (), "pageSize": 2})
+    try:
+        found = run_search(call, SEARCHES[resource], query)["items"]
+    except errors.FilterValueInvalid:
+        detail = message("is no value of {name}", name=name)
+        raise InvalidRequest.naming(detail, parameter="value", subject="value") from None
+    if not found:
+        raise errors.ObjectNotFound
+    if len(found) > 1:
+        raise errors.ObjectAmbiguous
+    return UUID(found[0]["id"])
+
+
+def read_after_change(read: Callable[[], _Answer]) -> _Answer:
+    """Read the answer of a change that was made, and retry while the domain controller is away for a moment.
+
+    Raises OutcomeUnknown when it does not come back: Unavailable would mean that nothing was changed.
+    """
+    deadline = monotonic() + RECOVERY_SECONDS
     while True:
         try:
-            with errors.translated():
+            with errors.translate_ldap_errors():
                 return read()
         except errors.Unavailable as away:
             if monotonic() >= deadline:

@@ -1,13 +1,16 @@
-"""Why a user cannot sign in: everything the directory says about it, from one look, with each domain controller's part.
+"""Why a user cannot sign in: what the directory says about it, and what each domain controller says by itself.
 
-Whether a domain controller lets somebody in is its own decision ([MS-KILE] 3.3.5.7.1, [MS-NRPC] 3.5.4.5.1); this tells
-what it decides by.
+Each domain controller decides by itself whether a user may sign in ([MS-KILE] 3.3.5.7.1, [MS-NRPC] 3.5.4.5.1). The
+report shows what it bases that on.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Literal, NamedTuple, get_args
 from uuid import UUID
+
+from typing_extensions import TypedDict
 
 from active_directory import (
     KEEPS_PASSWORD,
@@ -22,39 +25,121 @@ from active_directory import (
     filetime_to_datetime,
 )
 from core.call import Call
-from core.shapes import render_timestamp
+from core.shapes import Id, Moment, render_timestamp
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_confidential, visibility_of
-from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, policy_of
-from directory.queries.domain_controllers import ServerAnswer, ask_each
-from directory.queries.sign_in_shapes import (
-    WEEKDAYS,
-    AllowedHours,
-    LockOut,
-    Obstacle,
-    ObstacleCode,
-    PasswordState,
-    SeenBy,
-    SignInReport,
-)
+from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PasswordPolicyJson, policy_of
+from directory.queries.domain_controllers import ServerAnswer, ask_each_server
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import COMPUTED_CONTROL
 
+ObstacleCode = Literal[
+    "disabled",
+    "expired",
+    "lockedOut",
+    "lockedOutElsewhere",
+    "passwordExpired",
+    "mustChangePassword",
+    "smartCardRequired",
+    "outsideHours",
+    "workstations",
+]
+
+
+class Obstacle(TypedDict):
+    """Something that keeps a user from signing in: everywhere or, if `everywhere` is false, in some places or ways."""
+
+    code: ObstacleCode
+    everywhere: bool
+
+
+Weekday = Literal["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
+WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
+
+# `from` is a keyword, so the class syntax cannot declare it.
+AllowedHours = TypedDict("AllowedHours", {"day": Weekday, "from": int, "to": int})
+"""Hours (UTC) of one day in which a user may sign in: from the beginning of `from` to that of `to`, at most 24."""
+
+
+class LockOut(TypedDict):
+    """`until` is null for a lock-out that lasts until somebody unlocks the account.
+
+    `untilIsKnown` is false where the gateway's account may not read the policy that limits it.
+    """
+
+    since: Moment | None
+    until: Moment | None
+    untilIsKnown: bool
+
+
+class PasswordState(TypedDict):
+    """`expiresAt` is null for a password that does not expire. `policy` is null where it may not be read."""
+
+    setAt: Moment | None
+    expiresAt: Moment | None
+    expired: bool
+    mustChange: bool
+    neverExpires: bool
+    policy: PasswordPolicyJson | None
+
+
+class SeenBy(TypedDict):
+    """What one domain controller of the connection knows by itself; `problem` says why it did not answer.
+
+    `badPasswordCount` is the stored number: counting starts over when the policy's window is over, or a sign-in
+    succeeds. The primary domain controller (`isPrimary`) also counts the wrong passwords of all others ([MS-ADTS]
+    6.1.5.3).
+    """
+
+    url: str
+    server: str | None
+    isPrimary: bool
+    problem: str | None
+    badPasswordCount: int | None
+    lastBadPasswordAt: Moment | None
+    lockedOutSince: Moment | None
+    lastSignInAt: Moment | None
+
+
+class SignInReport(TypedDict):
+    """Whether a user can sign in now, and why or why not.
+
+    `lastSignInAt` is the latest known sign-in. `lastSignInIsExact` is true where a domain controller of the connection
+    saw it itself; otherwise it replicated from others, 9 to 14 days late ([MS-ADA1], attribute lastLogonTimestamp).
+    `serversNotAsked` counts the domain controllers of the domain that the connection does not name.
+    """
+
+    id: Id
+    checkedAt: Moment
+    obstacles: list[Obstacle]
+    enabled: bool
+    expiresAt: Moment | None
+    lockOut: LockOut | None
+    password: PasswordState
+    smartCardRequired: bool
+    allowedHours: list[AllowedHours] | None
+    workstations: list[str]
+    lastSignInAt: Moment | None
+    lastSignInIsExact: bool
+    servers: list[SeenBy]
+    serversNotAsked: int
+
+
 _PASSWORD_EXPIRY = "msDS-UserPasswordExpiryTimeComputed"  # noqa: S105 - an attribute's name
 _WORKSTATIONS = "userWorkstations"
-_SHARED = (
+_REPLICATED = (
     *("objectGUID", "userAccountControl", COMPUTED_CONTROL, "accountExpires", "lockoutTime", "pwdLastSet"),
     *(_PASSWORD_EXPIRY, RESULTANT_POLICY, "logonHours", _WORKSTATIONS, "lastLogonTimestamp"),
 )
 # badPwdCount, badPasswordTime and lastLogon are not replicated ([MS-ADA1]); lockoutTime is, a moment later.
-_OWN = ("badPwdCount", "badPasswordTime", "lockoutTime", "lastLogon")
+_PER_SERVER = ("badPwdCount", "badPasswordTime", "lockoutTime", "lastLogon")
 _HOURS = 24
-_MOST_SERVERS = 500
+_DOMAIN_CONTROLLERS = (DomainRid.DOMAIN_CONTROLLERS, DomainRid.READONLY_DOMAIN_CONTROLLERS)
+_MAX_SERVERS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What one server says: itself, and the user as it knows them."""
+class _ServerView(NamedTuple):
+    """One server's names of itself, and the user as that server knows them."""
 
     server: str | None
     settings_dn: str | None
@@ -62,25 +147,30 @@ class _Seen:
 
 
 def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
-    """The report on one user; raises as `find_object`. Servers that do not answer are in it as such."""
+    """The report on one user; raises as `find_object`. A server that does not answer is listed with its `problem`."""
     client = client_of(call)
-    entry = _readable(call, client, find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=_SHARED))
+    entry = _without_confidential(
+        call, client, find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=_REPLICATED)
+    )
     policy = policy_of(client, entry)
-    answers = ask_each(client, lambda server: _look_at(server, id))
+    answers = ask_each_server(client, lambda server: _read_view(server, id))
     now = datetime.now(UTC)
-    seen = _seen_by(answers, primary=_primary_settings(client))
+    # fSMORoleOwner names the NTDS settings of the PDC emulator ([MS-ADTS] 6.1.5.3).
+    domain = client.find(client.default_naming_context, ("fSMORoleOwner",))
+    primary = None if domain is None else domain.text("fSMORoleOwner")
+    seen = [_seen_by(answer, primary=primary) for answer in answers]
     lock_out = _lock_out(entry, policy)
-    password = _password(entry, policy)
+    password = _password_state(entry, policy)
     hours = _allowed_hours(entry)
     last_sign_in, is_exact = _last_sign_in(entry, seen)
-    control = _control(entry)
+    control = _account_control(entry)
     visibility = visibility_of(call)
     report: SignInReport = {
         "id": str(id),
         "checkedAt": render_timestamp(now) or "",
         "obstacles": [],
         "enabled": not control & UserAccountControl.ACCOUNTDISABLE,
-        "expiresAt": _moment(entry, "accountExpires"),
+        "expiresAt": _timestamp(entry, "accountExpires"),
         "lockOut": lock_out,
         "password": password,
         "smartCardRequired": bool(control & UserAccountControl.SMARTCARD_REQUIRED),
@@ -89,94 +179,78 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
         "lastSignInAt": render_timestamp(last_sign_in),
         "lastSignInIsExact": is_exact,
         "servers": seen,
-        "serversNotAsked": _count_not_asked(client, [answer.told.server for answer in answers if answer.told], seen),
+        "serversNotAsked": _count_not_asked(
+            client, [answer.answer.server for answer in answers if answer.answer], seen
+        ),
     }
     report["obstacles"] = list(_obstacles(report, entry, policy, now))
     return report
 
 
-def _readable(call: Call, client: Client, entry: Entry) -> Entry:
-    """The entry without the attributes that the schema marks confidential, unless the caller may read such."""
+def _without_confidential(call: Call, client: Client, entry: Entry) -> Entry:
+    """The entry without the attributes that the schema marks confidential, unless the caller may read those."""
     if may_see_confidential(call):
         return entry
-    schema = client.schema
-    hidden = {name for name in entry if (known := schema.attribute(name)) is not None and known.confidential}
+    known = {name: client.schema.attribute(name) for name in entry}
+    hidden = {name for name, attribute in known.items() if attribute is not None and attribute.is_confidential}
     return entry.with_attributes({name: [] if name in hidden else entry.values(name) for name in entry})
 
 
-def _look_at(server: Client, id: UUID) -> _Seen:
+def _read_view(server: Client, id: UUID) -> _ServerView:
     root = server.read("", ("dnsHostName", "dsServiceName"))
-    return _Seen(root.text("dnsHostName"), root.text("dsServiceName"), server.read(id, _OWN))
+    return _ServerView(root.text("dnsHostName"), root.text("dsServiceName"), server.read(id, _PER_SERVER))
 
 
-def _primary_settings(client: Client) -> str | None:
-    """The NTDS settings of the server that plays the primary domain controller ([MS-ADTS] 6.1.5.3); None: unknown."""
-    domain = client.find(client.default_naming_context, ("fSMORoleOwner",))
-    return None if domain is None else domain.text("fSMORoleOwner")
-
-
-def _seen_by(answers: Sequence[ServerAnswer[_Seen]], *, primary: str | None) -> list[SeenBy]:
-    shown: list[SeenBy] = []
-    for answer in answers:
-        told = answer.told
-        user = told.user if told else Entry("", {})
-        settings_dn = told.settings_dn if told else None
-        shown.append(
-            {
-                "url": answer.url,
-                "server": told.server if told else None,
-                "isPrimary": bool(settings_dn and primary and settings_dn.casefold() == primary.casefold()),
-                "problem": answer.problem,
-                "badPasswordCount": (user.integer("badPwdCount") or 0) if told else None,
-                "lastBadPasswordAt": _moment(user, "badPasswordTime"),
-                "lockedOutSince": _moment(user, "lockoutTime"),
-                "lastSignInAt": _moment(user, "lastLogon"),
-            }
-        )
-    return shown
+def _seen_by(answer: ServerAnswer[_ServerView], *, primary: str | None) -> SeenBy:
+    server, settings_dn, user = answer.answer or _ServerView(None, None, Entry("", {}))
+    return {
+        "url": answer.url,
+        "server": server,
+        "isPrimary": bool(settings_dn and primary and settings_dn.casefold() == primary.casefold()),
+        "problem": answer.problem,
+        "badPasswordCount": (user.integer("badPwdCount") or 0) if answer.answer else None,
+        "lastBadPasswordAt": _timestamp(user, "badPasswordTime"),
+        "lockedOutSince": _timestamp(user, "lockoutTime"),
+        "lastSignInAt": _timestamp(user, "lastLogon"),
+    }
 
 
 def _count_not_asked(client: Client, heard: Sequence[str | None], seen: Sequence[SeenBy]) -> int:
-    """How many domain controllers there are besides those asked; those that did not answer were asked.
+    """How many domain controllers of the domain were not asked. Those that did not answer were.
 
-    They are the members of two well-known groups, which is each one's primary group ([MS-ADTS] 6.1.1.4.13).
+    One of two well-known groups is the primary group of every domain controller ([MS-ADTS] 6.1.1.4.13).
     """
-    groups = Or(
-        *(
-            Equals("primaryGroupID", rid)
-            for rid in (DomainRid.DOMAIN_CONTROLLERS, DomainRid.READONLY_DOMAIN_CONTROLLERS)
-        )
-    )
+    groups = Or(*(Equals("primaryGroupID", rid) for rid in _DOMAIN_CONTROLLERS))
     try:
         found = client.search(
-            client.default_naming_context, Scope.SUBTREE, groups, ("dNSHostName",), limit=_MOST_SERVERS
+            client.default_naming_context, Scope.SUBTREE, groups, ("dNSHostName",), limit=_MAX_SERVERS
         )
         names = {(entry.text("dNSHostName") or entry.dn).casefold() for entry in found}
-    except LdapError:  # the report does not depend on it
+    except LdapError:  # the report is useful without this number
         return 0
     silent = sum(1 for server in seen if server["problem"] is not None)
     return max(0, len(names - {name.casefold() for name in heard if name}) - silent)
 
 
-def _moment(entry: Entry, name: str) -> str | None:
-    return render_timestamp(_time(entry, name))
+def _timestamp(entry: Entry, name: str) -> str | None:
+    return render_timestamp(_datetime(entry, name))
 
 
-def _time(entry: Entry, name: str) -> datetime | None:
-    """A FILETIME; None for never, however it is spelled."""
+def _datetime(entry: Entry, name: str) -> datetime | None:
+    """A FILETIME attribute; None for every form of "never"."""
     ticks = entry.integer(name)
     return None if ticks is None else filetime_to_datetime(ticks)
 
 
-def _control(entry: Entry) -> int:
+def _account_control(entry: Entry) -> int:
     return entry.integer("userAccountControl") or 0
 
 
 def _lock_out(entry: Entry, policy: PasswordPolicy | None) -> LockOut | None:
-    """The lock-out that holds by the domain controller's own reckoning; lockoutTime stays when it is over."""
+    """The lock-out in force. The domain controller's computed bit decides, as lockoutTime outlasts the lock-out."""
     if not (entry.integer(COMPUTED_CONTROL) or 0) & UserAccountControl.LOCKOUT:
         return None
-    since = _time(entry, "lockoutTime")
+    since = _datetime(entry, "lockoutTime")
     duration = policy.lockout_duration if policy else None
     return {
         "since": render_timestamp(since),
@@ -185,24 +259,25 @@ def _lock_out(entry: Entry, policy: PasswordPolicy | None) -> LockOut | None:
     }
 
 
-def _password(entry: Entry, policy: PasswordPolicy | None) -> PasswordState:
-    keeps = bool(_control(entry) & KEEPS_PASSWORD)
+def _password_state(entry: Entry, policy: PasswordPolicy | None) -> PasswordState:
+    keeps = bool(_account_control(entry) & KEEPS_PASSWORD)
     must_change = entry.integer("pwdLastSet") == 0 and not keeps
     expired = bool((entry.integer(COMPUTED_CONTROL) or 0) & UserAccountControl.PASSWORD_EXPIRED)
     return {
-        "setAt": _moment(entry, "pwdLastSet"),
-        "expiresAt": None if must_change else _moment(entry, _PASSWORD_EXPIRY),
+        "setAt": _timestamp(entry, "pwdLastSet"),
+        "expiresAt": None if must_change else _timestamp(entry, _PASSWORD_EXPIRY),
         "expired": expired and not must_change,
         "mustChange": must_change,
-        "neverExpires": bool(_control(entry) & UserAccountControl.DONT_EXPIRE_PASSWD),
+        "neverExpires": bool(_account_control(entry) & UserAccountControl.DONT_EXPIRE_PASSWD),
         "policy": policy.as_json() if policy else None,
     }
 
 
 def _allowed_hours(entry: Entry) -> list[AllowedHours] | None:
-    """The hours of the week in which the user may sign in; None: all of them.
+    """The hours of the week in which the user may sign in; None for all of them.
 
-    logonHours has a bit for each hour, the lowest of the first octet for the first of Sunday, UTC ([MS-SAMR] 2.2.6.5).
+    logonHours has a bit for each hour; the lowest bit of the first octet is Sunday, 0:00 to 1:00 UTC ([MS-SAMR]
+    2.2.6.5).
     """
     values = entry.values("logonHours")
     if not values or len(values[0]) != 7 * _HOURS // 8:
@@ -213,24 +288,20 @@ def _allowed_hours(entry: Entry) -> list[AllowedHours] | None:
     return [
         {"day": name, "from": start, "to": end}
         for day, name in enumerate(WEEKDAYS)
-        for start, end in _stretches(bits >> day * _HOURS)
+        for start, end in _consecutive_hours(bits >> day * _HOURS)
     ]
 
 
-def _stretches(bits: int) -> Iterator[tuple[int, int]]:
-    """From which hour to which the bits of one day are set without a gap."""
-    start = None
-    for hour in range(_HOURS + 1):
-        is_set = hour < _HOURS and bool(bits >> hour & 1)
-        if is_set and start is None:
-            start = hour
-        elif not is_set and start is not None:
-            yield start, hour
-            start = None
+def _consecutive_hours(bits: int) -> Iterator[tuple[int, int]]:
+    """The first hour, and the hour after the last, of each run of set bits in a day."""
+    for is_set, hours in groupby(range(_HOURS), lambda hour: bits >> hour & 1):
+        if is_set:
+            start, *others = hours
+            yield start, start + 1 + len(others)
 
 
 def _workstations(entry: Entry) -> list[str]:
-    """The computers that the user may sign in at; none for all of them."""
+    """The computers that the user may sign in at; empty for all computers."""
     return [name.strip() for name in (entry.text(_WORKSTATIONS) or "").split(",") if name.strip()]
 
 
@@ -240,26 +311,24 @@ def _may_sign_in_at(hours: Sequence[AllowedHours], moment: datetime) -> bool:
 
 
 def _last_sign_in(entry: Entry, seen: Sequence[SeenBy]) -> tuple[datetime | None, bool]:
-    """The latest sign-in that is known, and whether a domain controller that was asked saw it itself."""
+    """The latest known sign-in, and whether one of the domain controllers that were asked saw it itself."""
     own = [datetime.fromisoformat(server["lastSignInAt"]) for server in seen if server["lastSignInAt"]]
-    shared = _time(entry, "lastLogonTimestamp")
+    shared = _datetime(entry, "lastLogonTimestamp")
     latest = max(own, default=None)
+    # For one and the same sign-in lastLogonTimestamp may be a moment later than lastLogon.
     if latest is None or (shared is not None and shared > latest + timedelta(seconds=1)):
         return shared, False
     return latest, True
 
 
 def _obstacles(report: SignInReport, entry: Entry, policy: PasswordPolicy | None, now: datetime) -> Iterator[Obstacle]:
-    expires, hours, password = _time(entry, "accountExpires"), report["allowedHours"], report["password"]
+    expires, hours, password = _datetime(entry, "accountExpires"), report["allowedHours"], report["password"]
+    is_locked_elsewhere = report["lockOut"] is None and _is_locked_somewhere(report["servers"], policy, now)
     found: tuple[tuple[bool, ObstacleCode, bool], ...] = (
         (not report["enabled"], "disabled", True),
         (expires is not None and expires <= now, "expired", True),
         (report["lockOut"] is not None, "lockedOut", True),
-        (
-            report["lockOut"] is None and _is_locked_somewhere(report["servers"], policy, now),
-            "lockedOutElsewhere",
-            False,
-        ),
+        (is_locked_elsewhere, "lockedOutElsewhere", False),
         (password["expired"], "passwordExpired", False),
         (password["mustChange"], "mustChangePassword", False),
         (report["smartCardRequired"], "smartCardRequired", False),
@@ -270,7 +339,7 @@ def _obstacles(report: SignInReport, entry: Entry, policy: PasswordPolicy | None
 
 
 def _is_locked_somewhere(servers: Sequence[SeenBy], policy: PasswordPolicy | None, now: datetime) -> bool:
-    """Whether a server has locked the account and the others have not heard of it, or of the unlocking."""
+    """Whether a server still has the account locked: the lock-out, or the unlocking, has not replicated yet."""
     if policy is None:
         return False
     over = datetime.min.replace(tzinfo=UTC) if policy.lockout_duration is None else now - policy.lockout_duration

@@ -1,1 +1,1 @@
-"""Runs over the accounts of an organizational unit: asked for, assessed, carried out by a worker, and looked at."""
+"""Runs over the accounts of an organizational unit: requests, assessment, and execution by a worker."""

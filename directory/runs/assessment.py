@@ -1,4 +1,4 @@
-"""What a run means for each account: a change, nothing, or a refusal. One answer for plan, proposal and worker."""
+"""What a run means for each account: a change, nothing, or a refusal. Plans, proposals and workers share it."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from enum import StrEnum
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from active_directory import Client, Entry, Filter, Modify, Or, run_in_background
+from active_directory import Client, Entry, Filter, Modify, Or, UserAccountControl, run_in_background
 from core.errors import GatewayError
 from core.text.messages import message
-from directory.changes.accounts import switched
 from directory.changes.targets import guarded_modify
+from directory.changes.update import change_account_control
 from directory.errors import ObjectNotFound
 from directory.lookup.access import is_within_any
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
 from directory.protection.state import protection_state
-from directory.queries.account_filters import CONTROL
+from directory.queries.account_searches import USER_ACCOUNT_CONTROL
 from directory.queries.searches.definitions import SCOPES
 from directory.shapes.kinds import RESOURCES, Kind, kind_of
 from directory.shapes.modifications import Delta
@@ -24,10 +24,10 @@ from directory.shapes.proposal import AttributeChange, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 
 MAX_ACCOUNTS = 100
-"""How many accounts one run takes at most."""
+"""The most accounts in one run."""
 
 MorePrivilegedPeople = Callable[[Collection[UUID]], Collection[UUID]]
-"""Which of these accounts are of people who may do more in the gateway than the run's caller."""
+"""Filters accounts to those of people who may do more in the gateway than the run's caller."""
 
 Action = Literal["enable", "disable"]
 AccountKind = Literal["user", "computer"]
@@ -35,7 +35,14 @@ SelectionScope = Literal["one-level", "subtree"]
 
 _Found = TypeVar("_Found")
 
-ATTRIBUTES = ("objectGUID", "objectClass", "sAMAccountName", CONTROL, *PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES)
+_ATTRIBUTES = (
+    "objectGUID",
+    "objectClass",
+    "sAMAccountName",
+    USER_ACCOUNT_CONTROL,
+    *PROTECTION_ATTRIBUTES,
+    *EVIDENCE_ATTRIBUTES,
+)
 _FILTERS: dict[AccountKind, Filter] = {
     "user": RESOURCES["users"].condition,
     "computer": RESOURCES["computers"].condition,
@@ -43,13 +50,13 @@ _FILTERS: dict[AccountKind, Filter] = {
 
 
 class AccountProtected(GatewayError):
-    """Whatever the caller may do otherwise: a list of accounts is no place to decide on an administrator."""
+    """A run never changes a protected account, even if its caller may: that needs a change of its own."""
 
     status, code, title = 403, "Auth.Forbidden", "A protected account is never changed by a run"
 
 
 class Effect(StrEnum):
-    """What a run means for an account. `absent` is one that was named but is not inside the unit."""
+    """What a run means for an account. `ABSENT`: the account was named but is not inside the unit."""
 
     CHANGE = "change"
     NONE = "none"
@@ -59,7 +66,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account as read, and what a run means for it; `entry` and `delta` are None for an absent one."""
+    """An account, and what a run means for it; `entry` and `delta` are None for an absent one."""
 
     id: UUID
     entry: Entry | None
@@ -71,7 +78,6 @@ class Account:
         return self.entry.dn if self.entry else None
 
     def as_target(self) -> Target:
-        """The account as an object that something is made of."""
         return Target(self.id, self.kind, self.distinguished_name or "")
 
     @property
@@ -80,19 +86,19 @@ class Account:
 
     @property
     def refusal(self) -> GatewayError | None:
-        """Why a run fails for it, whatever the directory would say."""
+        """Why a run fails for the account without asking the directory, or None."""
         if self.effect is Effect.ABSENT:
             return ObjectNotFound(message("There is no such user or computer in this organizational unit."))
         return AccountProtected() if self.effect is Effect.PROTECTED else None
 
     @property
     def changes(self) -> Sequence[AttributeChange]:
-        """What a run would change of it; nothing where it refuses to."""
+        """What a run would change; nothing if the account is refused."""
         return () if self.delta is None or self.refusal is not None else self.delta.changes
 
     @property
     def write(self) -> Modify:
-        """The write that does it."""
+        """The write of an account whose effect is `CHANGE`."""
         assert self.entry is not None
         assert self.delta is not None
         write = guarded_modify(self.entry, self.delta.modifications)
@@ -100,14 +106,24 @@ class Account:
         return write
 
 
-def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope) -> list[Entry]:
-    """The accounts of these kinds directly in the unit or anywhere below it, in the order of their names."""
+def find_accounts(
+    client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope
+) -> tuple[int, list[Entry]]:
+    """Count the accounts of these kinds directly in the unit or anywhere below it.
+
+    Returns the first MAX_ACCOUNTS of them, too, sorted by distinguished name: only these are read as a whole.
+    """
     condition = Or(*(_FILTERS[kind] for kind in kinds))
-    found = _beside_protection(client, lambda: list(client.search(unit, SCOPES[scope], condition, ATTRIBUTES)))
+    # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone.
     wanted = {Kind(kind) for kind in kinds}
-    return sorted(
-        (entry for entry in found if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
+    each = client.search(unit, SCOPES[scope], condition, ("objectGUID", "objectClass"))
+    found = sorted(
+        (entry for entry in each if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
     )
+    first = {entry.guid: entry.dn for entry in found[:MAX_ACCOUNTS]}
+    read = _read_beside_protection(client, lambda: client.read_many(first, _ATTRIBUTES))
+    # One that was moved in between may be outside the unit.
+    return len(found), [read[guid] for guid, dn in first.items() if guid in read and read[guid].dn == dn]
 
 
 def assess(
@@ -117,11 +133,14 @@ def assess(
     *,
     more_privileged_people: MorePrivilegedPeople,
 ) -> list[Account]:
-    """What a run means for accounts that were found in the unit, in their order."""
+    """Assess accounts that were found in the unit, in their order."""
     protected = protected_among(client, entries) | set(more_privileged_people([entry.guid for entry in entries]))
     accounts = []
     for entry in entries:
-        delta = switched(client.schema, entry, enabled=action == "enable")
+        delta = Delta()
+        change_account_control(
+            delta, client.schema, entry, UserAccountControl.ACCOUNTDISABLE, is_set=action == "disable"
+        )
         effect = Effect.CHANGE if delta.changes else Effect.NONE
         accounts.append(Account(entry.guid, entry, Effect.PROTECTED if entry.guid in protected else effect, delta))
     return accounts
@@ -135,15 +154,15 @@ def assess_named(
     *,
     more_privileged_people: MorePrivilegedPeople,
 ) -> list[Account]:
-    """The same for accounts that are named, in their order, with one read.
+    """Assess the accounts with these objectGUIDs, in their order, with one read.
 
-    An account elsewhere is as absent as one that does not exist, so that nothing is told of what lies outside the unit.
+    An account outside the unit is as absent as one that does not exist: the answer must not reveal it.
     """
     named = list(accounts)
-    found = _beside_protection(client, lambda: client.read_many([unit, *named], ATTRIBUTES))
+    found = _read_beside_protection(client, lambda: client.read_many([unit, *named], _ATTRIBUTES))
     inside: list[Entry] = []
     if (unit_entry := found.pop(unit, None)) is not None:
-        accounts_found = (entry for entry in found.values() if CONTROL in entry)
+        accounts_found = (entry for entry in found.values() if USER_ACCOUNT_CONTROL in entry)
         inside = [
             entry
             for entry in accounts_found
@@ -155,8 +174,8 @@ def assess_named(
     return [assessed.get(guid) or Account(guid, None, Effect.ABSENT) for guid in named]
 
 
-def _beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
-    """Read, and meanwhile what protects, which every write makes old: it is only checked when accounts are judged."""
+def _read_beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
+    """Read while this thread loads the protection state, which expires with every write and is needed afterwards."""
     found = run_in_background(read, "accounts of a run")
     protection_state(client)
     return found()

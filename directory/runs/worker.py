@@ -1,4 +1,4 @@
-"""Which worker does a directory's runs, and in which order. Doing one is `execution`'s."""
+"""Which worker executes a directory's runs, and in which order. `execution` executes one."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -17,34 +17,34 @@ from core.errors import Forbidden, GatewayError
 from directory import errors
 from directory.lookup.access import find_object
 from directory.models.runs import Run, RunLease, RunState
-from directory.runs.completion import announce
 from directory.runs.execution import RunExecution
+from directory.runs.requests import announce_completion
 from directory.shapes.kinds import Kind
 
 logger = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=20)
-"""How long a directory's runs are one worker's without a sign of life from it; then those of a killed one are free."""
+"""How long a worker may go without renewing its lease before another one takes its directory's runs."""
 
 MAX_ATTEMPTS = 30
-"""How often a run is taken up before its remaining accounts fail: some five minutes of a directory that is away."""
+"""How often a run is taken up before its remaining accounts fail: some five minutes of an unavailable directory."""
 
-_NOT_NOW = (errors.Unavailable, log.NotRecorded)
-"""Reasons to take a run up again later: nothing is wrong with its accounts."""
+_RETRY_LATER = (errors.Unavailable, log.NotRecorded)
+"""Errors after which the run is retried later, for they are not about its accounts."""
 
-CallFor = Callable[[Run], Call]
-"""Makes the call a run is done under, with what its caller may do now; raises Forbidden."""
+CallFactory = Callable[[Run], Call]
+"""Makes the call of a run, with its caller's current permissions; raises Forbidden."""
 
-PeopleAboveCaller = Callable[[Call, Collection[UUID]], Collection[UUID]]
-"""Which of these accounts are of people who may do more in the gateway than a caller."""
+MorePrivilegedThanCaller = Callable[[Call, Collection[UUID]], Collection[UUID]]
+"""Filters accounts to those of people who may do more in the gateway than the caller."""
 
 
 class _LeaseLost(Exception):
-    """This worker was held up for so long that another one may be at the runs."""
+    """This worker was stalled for so long that another one may have taken over the directory's runs."""
 
 
-def find_abandoned() -> list[UUID]:
-    """The oldest open run of each directory whose runs no worker is doing."""
+def find_abandoned_runs() -> list[UUID]:
+    """The oldest open run of each directory for which no worker holds the lease."""
     held = RunLease.objects.filter(holder__isnull=False, expires_at__gt=shared_clock.now()).values("connection_id")
     waiting = _open_runs().exclude(connection_id__in=held).values_list("connection_id", "id")
     oldest: dict[UUID, UUID] = {}
@@ -56,28 +56,28 @@ def find_abandoned() -> list[UUID]:
 def run_pending(
     connection_id: UUID,
     *,
-    call_for: CallFor,
-    more_privileged_people: PeopleAboveCaller,
+    make_call: CallFactory,
+    more_privileged_people: MorePrivilegedThanCaller,
     when_completed: Callable[[Run], object],
 ) -> None:
-    """Do the directory's open runs, oldest first, unless another worker does them.
+    """Execute the directory's open runs, oldest first, unless another worker does.
 
-    `when_completed` is told of each that ended here, unless the worker is killed right before. Who finds the lease
-    taken may go: its holder looks for runs once more after giving it back.
+    `when_completed` is called for each completed run, unless the worker is killed right before.
     """
     runs = _open_runs().filter(connection_id=connection_id)
+    # A worker that finds the lease taken leaves. No run is missed: the holder looks again after it released the lease.
     while runs.exists():
-        with _leased(connection_id) as lease:
-            if lease is None:
+        with _hold_lease(connection_id) as renew:
+            if renew is None:
                 return
             while (run := runs.first()) is not None:
                 try:
-                    _do(run, lease, call_for, more_privileged_people)
-                    announce(run.id)
+                    _execute(run, renew, make_call, more_privileged_people)
+                    announce_completion(run.id)
                 except _LeaseLost:
                     logger.warning("another worker may have taken the run over", run=str(run.id))
                     return
-                except _NOT_NOW as reason:
+                except _RETRY_LATER as reason:
                     logger.warning("the run waits", run=str(run.id), reason=type(reason).__name__)
                     return
                 when_completed(run)
@@ -87,30 +87,32 @@ def _open_runs() -> QuerySet[Run]:
     return Run.objects.exclude(state=RunState.COMPLETED).order_by("created_at")
 
 
-def _do(run: Run, lease: "_Lease", call_for: CallFor, more_privileged_people: PeopleAboveCaller) -> None:
-    """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
-    lease.renew()
+def _execute(
+    run: Run, renew: Callable[[], None], make_call: CallFactory, more_privileged_people: MorePrivilegedThanCaller
+) -> None:
+    """Execute one run to its end; raises one of `_RETRY_LATER` when the directory or the log is unavailable."""
+    renew()
     is_new = run.state == RunState.QUEUED
-    begun = Coalesce("started_at", shared_clock.now())
-    Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1, started_at=begun)
-    execution = RunExecution(run, before_each_step=lease.renew, is_new=is_new)
+    first_start = Coalesce("started_at", shared_clock.now())
+    Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1, started_at=first_start)
+    execution = RunExecution(run, before_each_step=renew, is_new=is_new)
     if run.attempts >= MAX_ATTEMPTS:
         execution.give_up()
         return
     try:
-        with errors.translated():
+        with errors.translate_ldap_errors():
             execution.look_up_open_intents()
-            call = call_for(run)
+            call = make_call(run)
             _require_still_allowed(run, call)
             execution.execute(call, more_privileged_people=partial(more_privileged_people, call))
-    except _NOT_NOW:
+    except _RETRY_LATER:
         raise
     except GatewayError as refusal:
-        execution.fail_rest(refusal)
+        execution.fail_remaining(refusal)
 
 
 def _require_still_allowed(run: Run, call: Call) -> None:
-    """What the operation asked for when the run was started must still hold. Raises Forbidden or ObjectNotFound."""
+    """Check again what the operation checked when the run was requested. Raises Forbidden or ObjectNotFound."""
     try:
         if not {"directory.run_accounts", f"directory.{run.action}_account"} <= call.permissions:
             raise Forbidden
@@ -121,37 +123,32 @@ def _require_still_allowed(run: Run, call: Call) -> None:
         raise
 
 
-class _Lease:
-    """The right to do a directory's runs, as long as it is renewed."""
-
-    def __init__(self, connection_id: UUID, holder: UUID) -> None:
-        self._rows = RunLease.objects.filter(connection_id=connection_id, holder=holder)
-        self._expires_at = shared_clock.now() + LEASE
-
-    def renew(self) -> None:
-        """To be called before each step; raises _LeaseLost."""
-        now = shared_clock.now()
-        if self._expires_at - now > LEASE * 2 / 3:
-            return
-        if not self._rows.filter(expires_at__gt=now).update(expires_at=now + LEASE):
-            raise _LeaseLost
-        self._expires_at = now + LEASE
-
-    def give_back(self) -> None:
-        self._rows.update(holder=None)
-
-
 @contextmanager
-def _leased(connection_id: UUID) -> Iterator[_Lease | None]:
-    """The directory's lease, None while another worker holds it."""
+def _hold_lease(connection_id: UUID) -> Iterator[Callable[[], None] | None]:
+    """Hold the lease on a directory's runs. Yields its renewal, or None while another worker holds the lease.
+
+    The worker calls the renewal before each step; it raises _LeaseLost.
+    """
     now, holder = shared_clock.now(), uuid4()
     RunLease.objects.get_or_create(connection_id=connection_id, defaults={"expires_at": now})
     free = RunLease.objects.filter(Q(holder=None) | Q(expires_at__lte=now), connection_id=connection_id)
-    if not free.update(holder=holder, expires_at=now + LEASE):
+    expires_at = now + LEASE
+    # The conditional UPDATE decides: of two workers that find the lease free, only one changes the row.
+    if not free.update(holder=holder, expires_at=expires_at):
         yield None
         return
-    lease = _Lease(connection_id, holder)
+    own = RunLease.objects.filter(connection_id=connection_id, holder=holder)
+
+    def renew() -> None:
+        nonlocal expires_at
+        now = shared_clock.now()
+        if expires_at - now > LEASE * 2 / 3:  # the steps of a run are short, and each renewal is a write
+            return
+        if not own.filter(expires_at__gt=now).update(expires_at=now + LEASE):
+            raise _LeaseLost
+        expires_at = now + LEASE
+
     try:
-        yield lease
+        yield renew
     finally:
-        lease.give_back()
+        own.update(holder=None)

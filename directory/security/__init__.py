@@ -1,4 +1,4 @@
 """Security descriptors for people: access control, delegations and principals by name.
 
-The descriptors themselves are read and written in `active_directory.security`.
+The descriptors themselves are read and written in `active_directory.descriptor`.
 """

@@ -1,15 +1,16 @@
-"""What the gateway's own account may do below a base: by the directory's own word where it gives one.
+"""What the gateway's own account may do below a base, computed by the directory itself wherever it does so.
 
-The directory computes for each object which attributes the reader may write (allowedAttributesEffective) and which
-parts of its descriptor (sDRightsEffective), and for each container what may be created in it
-(allowedChildClassesEffective; [MS-ADTS] 3.1.1.4.5). Some objects of each class are asked. About extended rights and
-deletions it says nothing, so the access control lists are evaluated with the identifiers of the account's own session.
-Of a class without any object below the base the entries are evaluated that such an object would inherit.
+The directory computes for each object which attributes the account may write (allowedAttributesEffective) and which
+parts of the descriptor (sDRightsEffective), and for each container which classes it may create there
+(allowedChildClassesEffective; [MS-ADTS] 3.1.1.4.5). Some objects of each class are sampled. The directory does not
+compute extended rights and deletions, so access control lists are evaluated here with the SIDs of the account's
+session. For a class without objects below the base, the entries are evaluated that such an object would inherit.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -22,25 +23,32 @@ from active_directory import (
     Entry,
     Equals,
     Filter,
-    MalformedDescriptor,
     Not,
     ObjectTypes,
     Or,
     Scope,
     Subject,
+    descriptor_in,
     map_generic,
-    parse_descriptor,
     sid_to_text,
+    text_to_sid,
 )
-from directory.security.needed_rights import WRITTEN, Access, Right
-from directory.security.object_types import object_types
+from directory.lookup.access import is_within_any
+from directory.lookup.connection import domain_sid
+from directory.security.access_control import object_types
+from directory.security.needed_rights import USUAL_ATTRIBUTES, Access, Right
 
-_SAMPLES: Final = 5
-"""Objects of a class that are asked. Whoever delegates does so on containers, so that they seldom differ."""
+SAMPLE_SIZE: Final = 5
+"""Sampled objects of each class. Rights are delegated on containers, so that objects seldom differ."""
 
-_ASKED: Final = ("objectClass", "allowedAttributesEffective", "sDRightsEffective")
-_BY_ENTRIES: Final = frozenset({"name", "cn", "ou"})
-"""What renaming writes: not every directory lists them as attributes that may be written."""
+_CANDIDATES: Final = 400
+_FIRST_RID: Final = 1000
+"""Lower ones are those of well-known accounts and groups."""
+_TO_CHOOSE_BY: Final = ("objectClass", "adminCount", "isCriticalSystemObject")
+
+_EFFECTIVE_ATTRIBUTES: Final = ("objectClass", "allowedAttributesEffective", "sDRightsEffective")
+_NAMING_ATTRIBUTES: Final = frozenset({"name", "cn", "ou"})
+"""The attributes that a rename writes. Not every directory lists them in allowedAttributesEffective."""
 
 # [MS-ADTS] 3.1.1.4.5.4: the bits of sDRightsEffective, as of SECURITY_INFORMATION.
 _OWNER, _DACL = 0x1, 0x4
@@ -48,17 +56,17 @@ _OWNER, _DACL = 0x1, 0x4
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the gateway is in the directory: its own SID, if its object can be found, and every SID that counts."""
+    """The gateway's account: its own SID, if its object can be found, and all SIDs of its session."""
 
     sid: str | None
     sids: frozenset[str]
 
 
-def account_of(client: Client) -> Account:
+def session_account(client: Client) -> Account:
     """The account that the client signs in as.
 
-    The rootDSE tells the SIDs of the session that asks ([MS-ADTS] 3.1.1.3.2.36, tokenGroups): groups of other domains
-    and well-known ones are among them, which no search for memberships would find.
+    tokenGroups of the rootDSE has the SIDs of the session ([MS-ADTS] 3.1.1.3.2.36), with groups of other domains and
+    well-known groups, which no search for memberships finds.
     """
     sids = frozenset(sid_to_text(value) for value in client.read("", ("tokenGroups",)).values("tokenGroups"))
     found = (sid_to_text(value) for entry in _find_accounts(client) for value in entry.values("objectSid"))
@@ -66,7 +74,7 @@ def account_of(client: Client) -> Account:
 
 
 def _find_accounts(client: Client) -> Iterable[Entry]:
-    """Who may be meant by the bind name: `name@domain` holds for an account without such a userPrincipalName, too."""
+    """The accounts that the bind name may mean: `name@domain` also works for one without that userPrincipalName."""
     name = client.settings.bind_dn
     if "=" in name:
         found = client.find(name, ("objectSid",))
@@ -78,32 +86,41 @@ def _find_accounts(client: Client) -> Iterable[Entry]:
 
 @dataclass
 class EffectiveRights:
-    """The rights of an account at one base. Each answer is True, False, or None where it cannot be known."""
+    """The rights of an account below one base. Answers are True, False, or None where it cannot be known."""
 
     client: Client
     base: Entry
     account: Account
-    further: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Attributes by class that are written besides the usual ones."""
+    candidates: Sequence[Entry] = ()
+    """Objects from which samples are taken before any others are looked for; see `find_candidates`."""
+    additional: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By class, attributes that are written besides the usual ones."""
+    _sampled: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _samples: dict[str, list[Entry]] = field(default_factory=dict)
 
     @classmethod
     def at(
-        cls, client: Client, base_dn: str, account: Account, *, further: Mapping[str, Collection[str]]
+        cls,
+        client: Client,
+        base_dn: str,
+        account: Account,
+        *,
+        candidates: Sequence[Entry],
+        additional: Mapping[str, Collection[str]],
     ) -> "EffectiveRights":
-        """Read the base; raises LdapError, NotFound when there is no such object."""
-        base = client.read(base_dn, (*_ASKED, "allowedChildClassesEffective"), descriptor=True)
-        return cls(client, base, account, further)
+        """Read the base. Raises LdapError, and NotFound for a base that does not exist."""
+        base = client.read(base_dn, (*_EFFECTIVE_ATTRIBUTES, "allowedChildClassesEffective"), descriptor=True)
+        return cls(client, base, account, candidates, additional)
 
     def attributes_of(self, right: Right) -> tuple[str, ...]:
-        """The attributes that a right to write is about: those of the schema, as it spells them."""
+        """The attributes in the schema that a right to write covers, in the schema's spelling."""
         object_class = right.object_class or ""
-        usual = (*WRITTEN.get(object_class, ()), *sorted(self.further.get(object_class, ())))
+        usual = (*USUAL_ATTRIBUTES.get(object_class, ()), *sorted(self.additional.get(object_class, ())))
         known = (self.client.schema.attribute(name) for name in ((right.name,) if right.name else usual))
         return tuple(dict.fromkeys(attribute.name for attribute in known if attribute is not None))
 
-    def holds(self, right: Right) -> bool | None:
-        """Whether the account has the right; one to write what is usual, if it may write all of that."""
+    def has_right(self, right: Right) -> bool | None:
+        """Whether the account has the right; a right to write the usual attributes only if it may write all of them."""
         if right.access is Access.CREATE:
             return (right.object_class or "").lower() in {name.lower() for name in self.creatable}
         if right.access is Access.DELETE:
@@ -114,56 +131,71 @@ class EffectiveRights:
         return None if missing is None else not missing
 
     def unwritable(self, right: Right) -> tuple[str, ...] | None:
-        """Which of the attributes that the right is about the account may not write; None where that is not known."""
+        """The attributes of a right to write that the account may not write; None where that cannot be known."""
         samples = self.samples(right.object_class or "")
         inherited = None if samples else self._inherited_by(right.object_class or "")
         if not samples and inherited is None:
             return None
+        writable = {name.lower() for name in self.writable(right.object_class or "")}
 
         def is_writable(name: str) -> bool:
-            if inherited is not None:
-                return self.has(inherited, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
-            return all(self._may_write(name, entry) for entry in samples)
+            if samples and name.lower() not in _NAMING_ATTRIBUTES:
+                return name.lower() in writable
+            types = self.object_types_of(name)
+            lists = [applicable_aces(entry) for entry in samples] if samples else [inherited]
+            return all(aces is not None and self.is_granted(aces, AccessMask.WRITE_PROPERTY, types) for aces in lists)
 
         return tuple(name for name in self.attributes_of(right) if not is_writable(name))
 
-    def _may_write(self, name: str, entry: Entry) -> bool:
-        if name.lower() not in _BY_ENTRIES:
-            return name.lower() in {each.lower() for each in entry.texts("allowedAttributesEffective")}
-        aces = applying(entry)
-        return aces is not None and self.has(aces, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
-
     @cached_property
     def creatable(self) -> frozenset[str]:
-        """Classes of which the account may make objects in the base."""
+        """The classes of objects that the account may create in the base."""
         return frozenset(self.base.texts("allowedChildClassesEffective"))
 
     def writable(self, object_class: str) -> frozenset[str]:
-        """Attributes that the account may write on every object of the class that was asked; none without objects."""
+        """The attributes that the account may write on every sampled object of the class; empty without samples."""
         each = [frozenset(entry.texts("allowedAttributesEffective")) for entry in self.samples(object_class)]
         return frozenset.intersection(*each) if each else frozenset()
 
     def may_change_access(self, object_class: str | None = None) -> bool:
-        """Whether it may change access control lists or owners: of the base, or of an object of the class."""
+        """Whether it may change the DACL or owner of the base, or of a sampled object of the class."""
         entries = [self.base] if object_class is None else self.samples(object_class)
         return any(entry.number("sDRightsEffective") & (_OWNER | _DACL) for entry in entries)
 
     def samples(self, object_class: str) -> list[Entry]:
-        """Some objects of the class below the base, of those that ordinary delegation reaches."""
+        """Some objects of the class below the base that inherit delegated rights."""
         if object_class not in self._samples:
-            base, condition = self.base.dn, _of_class(object_class)
-            found = self.client.search(
-                *(base, Scope.SUBTREE, condition, _ASKED), limit=_SAMPLES, descriptor=True, whole=True
-            )
-            self._samples[object_class] = list(found)
+            self._samples[object_class] = self.read_samples(object_class, _EFFECTIVE_ATTRIBUTES)
         return self._samples[object_class]
 
+    def read_samples(self, object_class: str, attributes: Collection[str]) -> list[Entry]:
+        """The same objects with other attributes.
+
+        They are read one by one: Samba answers a search with all of its matches, and takes 0.5 ms to compute what the
+        account may do with each.
+        """
+        if object_class not in self._sampled:
+            self._sampled[object_class] = self._choose_samples(object_class)
+        each = (self.client.find(name, tuple(attributes), descriptor=True) for name in self._sampled[object_class])
+        return [entry for entry in each if entry is not None]
+
+    def _choose_samples(self, object_class: str) -> tuple[str, ...]:
+        known = [
+            entry
+            for entry in self.candidates
+            if _is_of_class(entry, object_class) and is_within_any(entry.dn, (self.base.dn,))
+        ]
+        found: Iterable[Entry] = known
+        if sum(map(_is_ordinary, known)) < SAMPLE_SIZE:
+            found = self.client.search(self.base.dn, Scope.SUBTREE, class_filter(object_class), _TO_CHOOSE_BY)
+        return tuple(entry.dn for entry in islice(filter(_is_ordinary, found), SAMPLE_SIZE))
+
     def _may_delete(self, object_class: str) -> bool | None:
-        """By a right on the container that holds the object, or by one on the object ([MS-ADTS] 3.1.1.5.5.1)."""
-        here = applying(self.base)
+        """A right on the parent, or one on the object itself, is enough ([MS-ADTS] 3.1.1.5.5.1)."""
+        here = applicable_aces(self.base)
         if here is None:
             return None
-        if self.has(here, AccessMask.DELETE_CHILD, {None, self._types.guid_of(Subject.CLASS, object_class)}):
+        if self.is_granted(here, AccessMask.DELETE_CHILD, {None, self._types.guid_of(Subject.CLASS, object_class)}):
             return True
         return bool(self._has_on_objects(object_class, AccessMask.DELETE, {None}))
 
@@ -171,28 +203,28 @@ class EffectiveRights:
         types = {None, self._types.guid_of(Subject.EXTENDED_RIGHT, right.name)}
         if right.object_class is not None:
             return self._has_on_objects(right.object_class, AccessMask.CONTROL_ACCESS, types)
-        aces = applying(self.client.read(self.client.default_naming_context, (), descriptor=True))
-        return None if aces is None else self.has(aces, AccessMask.CONTROL_ACCESS, types)
+        aces = applicable_aces(self.client.read(self.client.default_naming_context, (), descriptor=True))
+        return None if aces is None else self.is_granted(aces, AccessMask.CONTROL_ACCESS, types)
 
     def _has_on_objects(self, object_class: str, right: AccessMask, types: Collection[UUID | None]) -> bool | None:
-        """Whether every object asked grants a right; without any, whether it would be inherited. None: not known."""
-        lists = [applying(entry) for entry in self.samples(object_class)] or [self._inherited_by(object_class)]
-        granted = [aces is not None and self.has(aces, right, types) for aces in lists]
+        """Whether all sampled objects grant a right, or without samples a new object would; None if not known."""
+        lists = [applicable_aces(entry) for entry in self.samples(object_class)] or [self._inherited_by(object_class)]
+        granted = [aces is not None and self.is_granted(aces, right, types) for aces in lists]
         return None if None in lists else all(granted)
 
-    def has(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
-        """Whether these entries grant the account a right to anything of these types."""
-        # The first entry that speaks of the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated: an entry
-        # that grants under one does not count, one that denies does.
+    def is_granted(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
+        """Whether these entries grant the account a right limited to one of these object types."""
+        # The first entry about the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated, to be on the safe
+        # side: a conditional entry counts if it denies, and does not if it grants.
         for ace in aces:
             is_meant = right in map_generic(ace.mask) and ace.object_type in types and ace.sid in self.account.sids
-            if is_meant and (ace.denies or (ace.allows and not ace.conditional)):
+            if is_meant and (ace.denies or (ace.allows and not ace.is_conditional)):
                 return ace.allows
         return False
 
     def _inherited_by(self, object_class: str) -> list[Ace] | None:
-        """The entries that an object of the class would get from the base; None when they cannot be read."""
-        aces = aces_of(self.base)
+        """The entries that an object of the class would inherit from the base; None when they cannot be read."""
+        aces = dacl_aces(self.base)
         if aces is None:
             return None
         own = self._types.guid_of(Subject.CLASS, object_class)
@@ -204,33 +236,54 @@ class EffectiveRights:
     def _types(self) -> ObjectTypes:
         return object_types(self.client)
 
-    def attribute_types(self, name: str) -> set[UUID | None]:
-        """What an entry may name that speaks of an attribute: nothing, the attribute, or its property set."""
+    def object_types_of(self, name: str) -> set[UUID | None]:
+        """The object types of entries that cover an attribute: None (all), the attribute, or its property set."""
         attribute = self.client.schema.attribute(name)
         return {None, *((attribute.schema_id_guid, attribute.property_set_guid) if attribute else ())}
 
 
-def _of_class(object_class: str) -> Filter:
-    """Objects of the class, but for administrators and what the domain cannot be without: they inherit nothing."""
-    ordinary = (Not(Equals("adminCount", "1")), Not(Equals("isCriticalSystemObject", "TRUE")))
-    if object_class == "user":  # computers are users too
-        return And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), *ordinary)
-    return And(Equals("objectClass", object_class), *ordinary)
+def class_filter(object_class: str) -> Filter:
+    """The filter for objects of a class; for `user` without computers, which are of that class too."""
+    is_class = Equals("objectClass", object_class)
+    return And(is_class, Not(Equals("objectClass", "computer"))) if object_class == "user" else is_class
 
 
-def aces_of(entry: Entry) -> tuple[Ace, ...] | None:
-    """The access control list of an entry; None when the account may not read it, or it is none."""
-    values = entry.values("nTSecurityDescriptor")
-    if not values:
-        return None
-    try:
-        descriptor = parse_descriptor(values[0])
-    except MalformedDescriptor:
-        return None
-    return descriptor.dacl.aces if descriptor.dacl is not None else None
+def _is_of_class(entry: Entry, object_class: str) -> bool:
+    """Whether an entry matches `class_filter`."""
+    classes = entry.object_classes
+    return object_class in classes and (object_class != "user" or "computer" not in classes)
 
 
-def applying(entry: Entry) -> list[Ace] | None:
-    """The entries of its list that hold for an object itself, not only for what inherits them; see `aces_of`."""
-    aces = aces_of(entry)
+def _is_ordinary(entry: Entry) -> bool:
+    """Whether an object inherits access control, unlike administrators and critical system objects.
+
+    No filter decides this: it would not match objects whose attributes the account may not read.
+    """
+    return entry.text("adminCount") != "1" and not entry.boolean("isCriticalSystemObject")
+
+
+def find_candidates(client: Client) -> list[Entry]:
+    """Some accounts and groups of the domain, which are spread evenly over the RIDs that it has given away so far.
+
+    The directory has an index of SIDs, but finds the first users below a container by looking at all of them. Empty
+    where the account may not read how many RIDs there are.
+    """
+    manager = client.read(client.default_naming_context, ("rIDManagerReference",)).text("rIDManagerReference")
+    pool = None if manager is None else client.find(manager, ("rIDAvailablePool",))
+    # The lower half is the first RID that no domain controller has for its accounts yet ([MS-ADA3], rIDAvailablePool).
+    end = 0 if pool is None else pool.number("rIDAvailablePool") & 0xFFFFFFFF
+    step = max(1, end // _CANDIDATES)
+    tried = (Equals("objectSid", text_to_sid(f"{domain_sid(client)}-{rid}")) for rid in range(_FIRST_RID, end, step))
+    return list(client.find_any(tried, _TO_CHOOSE_BY))
+
+
+def dacl_aces(entry: Entry) -> tuple[Ace, ...] | None:
+    """The entries of an object's DACL; None when the account may not read it, or there is none."""
+    descriptor = descriptor_in(entry)
+    return descriptor.dacl.aces if descriptor is not None and descriptor.dacl is not None else None
+
+
+def applicable_aces(entry: Entry) -> list[Ace] | None:
+    """The entries that apply to the object itself, not only to objects that inherit them; None as for `dacl_aces`."""
+    aces = dacl_aces(entry)
     return None if aces is None else [ace for ace in aces if ace.applies_here]

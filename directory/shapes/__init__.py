@@ -1,1 +1,1 @@
-"""The values of the directory app: kinds, records, attribute updates, value rules, and the proposal."""
+"""Value types of the directory app: kinds, records, attribute updates, value rules, and the proposal."""

@@ -1,8 +1,7 @@
-"""The kinds of directory objects, each declared once: its words, its classes, what a record holds, its path.
+"""The kinds of directory objects, each declared once: labels, classes, default attributes, path.
 
-A kind that gets a path of its own gets `resource` and `condition` here, and a module of `operations.directory`. All
-else (searches, batches, tools of agents, pages of the console) is made from these declarations; what remains are texts.
-Nothing here talks to a directory.
+A kind with a path of its own has `resource` and `condition` here, and a module in `operations.directory`. Searches,
+batches, agent tools and console pages are made from these declarations.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from core.text.messages import Message, message
 
 
 class Kind(StrEnum):
-    """What an object is, as told by its most derived known class (inetOrgPerson is a user)."""
+    """What an object is, by its most derived known class (inetOrgPerson is a user)."""
 
     USER = "user"
     GROUP = "group"
@@ -32,14 +31,15 @@ _NAMING: Final = frozenset({"displayName", "description"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindDeclaration:
-    """What the gateway knows of a kind.
+    """The declaration of a kind.
 
-    `singular`, `one` and `many` are what people call its objects: `user`, `a user`, `users`. Those of one of the
-    `classes` are of this kind. `attributes` are in a record when the caller names none: a useful set. The permissions
-    to create, update and delete an object end in `permission`. A kind with a path of its own has a `resource`, as the
-    path and the operations call it, of which OpenAPI says what it is `about`: a search there is confined by
-    `condition`, an object that is created there is of the `object_class`, and `columns` are shown in a list to whoever
-    has chosen none. The path of `object` has the objects of every kind.
+    `singular`, `one` and `many` are what people call its objects: `user`, `a user`, `users`. Objects of one of the
+    `classes` are of this kind. A record shows `attributes` when the caller names none. The permissions to create,
+    update and delete an object end in `permission`.
+
+    A kind with a path of its own has a `resource`, the name of the path and of its operations, which OpenAPI describes
+    by `about`. A search there finds what matches `condition`, and `columns` are the default columns of a list. The path
+    of `object` has the objects of every kind.
     """
 
     kind: Kind
@@ -62,15 +62,18 @@ class KindDeclaration:
 
     @property
     def object_class(self) -> str | None:
-        """The class of what is created there; None where the caller says it."""
+        """The class of objects that are created there; None where the caller chooses it."""
         return next(iter(self.classes), None)
 
     def permissions(self, action: str) -> frozenset[str]:
-        """The permissions of which one admits to `create`, `update` or `delete`; the object's own kind decides then."""
+        """The permissions of which a caller needs one to `create`, `update` or `delete` there at all.
+
+        The kind of the object then decides which.
+        """
         return frozenset(permission_for(action, kind) for kind in self.kinds)
 
 
-# From the most derived class upwards: managed service accounts are computers, and computers are users (MS-ADSC).
+# From the most derived class upwards: managed service accounts are computers, and computers are users ([MS-ADSC]).
 KINDS: Final[dict[Kind, KindDeclaration]] = {
     declared.kind: declared
     for declared in (
@@ -100,9 +103,8 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             has_account=True,
             resource="computers",
             about="Computers of the directory.",
-            # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of
-            # a class that its schema does not know, nor to the negation of that ([MS-ADTS] 3.1.1.3.1.3.1), and so would
-            # find nothing.
+            # By category, and not by excluding the classes of service accounts: on Windows a filter on a class that the
+            # schema lacks is undefined, as is its negation ([MS-ADTS] 3.1.1.3.1.3.1), so that nothing would match.
             condition=And(Equals("objectClass", "computer"), Equals("objectCategory", "computer")),
             columns=("dNSHostName", "operatingSystem", "location"),
         ),
@@ -181,13 +183,13 @@ DEFAULT_ATTRIBUTES: Final = {kind: declared.attributes for kind, declared in KIN
 
 
 RESOURCES: Final = {KINDS[kind].resource: KINDS[kind] for kind in Kind if KINDS[kind].resource}
-"""What has a path, by its name there, in the order in which people read it."""
+"""The kinds with a path of their own, by resource, in the order in which people read them."""
 
 _KIND_OF_CLASS: Final = {name.lower(): kind for kind, declared in KINDS.items() for name in declared.classes}
 
 
 def kind_of(object_classes: Iterable[str]) -> Kind:
-    """The kind of an object with these values of objectClass (in the directory's order: the structural one last)."""
+    """The kind of an object with these values of objectClass, in the directory's order (the structural class last)."""
     names = [name.lower() for name in object_classes]
     for name, kind in _KIND_OF_CLASS.items():
         if name in names:
@@ -196,14 +198,14 @@ def kind_of(object_classes: Iterable[str]) -> Kind:
 
 
 def resource_of(kind: str | None) -> str:
-    """The path that the objects of a kind have to themselves; `objects` for those without one."""
+    """The resource of a kind; `objects` for a kind without one of its own."""
     return next((name for name, declared in RESOURCES.items() if declared.kind == kind), "objects")
 
 
 PERMISSION_SUFFIXES: Final = tuple(dict.fromkeys(KINDS[kind].permission for kind in Kind))
-"""What the permissions to create, update and delete end in."""
+"""The endings of the permissions to create, update and delete objects."""
 
 
 def permission_for(action: str, kind: Kind) -> str:
-    """The permission to `create`, `update` or `delete` an object of a kind; kinds without their own count as object."""
+    """The permission to `create`, `update` or `delete` an object of a kind."""
     return f"directory.{action}_{KINDS[kind].permission}"

@@ -1,7 +1,6 @@
-"""What updates mean for an entry: checked against the schema, as steps of one LDAP modify with its changes.
+"""Attribute updates, checked against the schema and made into one LDAP modify.
 
-Nothing here asks a directory: whether the objects that values refer to exist, and who may do it, is decided by those
-who call.
+Nothing here reads from a directory: callers check whether the objects that values refer to exist, and who may do it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,13 +16,13 @@ from active_directory import (
     comparable,
     decode,
     encode,
-    fold,
+    fold_case,
     is_credential,
 )
 from active_directory import InvalidValue as UnfitValue
 from core.text.messages import message
 from directory import errors
-from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
+from directory.shapes.inputs import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AttributeChange, shown_values
 from directory.shapes.value_rules import (
@@ -32,13 +31,13 @@ from directory.shapes.value_rules import (
     NAMING,
     SAM_KINDS,
     SINGLE_VALUED_ON_SAM_OBJECTS,
-    refuse_value,
+    value_problem,
 )
 
 _CASE_IGNORED = frozenset({Syntax.UNICODE_STRING, Syntax.CASE_IGNORE_STRING})
 _SPACES_IGNORED = _CASE_IGNORED | {Syntax.NUMERIC_STRING}
 _NOT_WRITABLE = MAINTAINED_BY_DIRECTORY | NAMING | {"ntsecuritydescriptor"}
-# Writing these has effects of its own in the SAM; guarding them by the old value is not what Windows documents.
+# Writing these has side effects in the SAM. Windows documents replacing them, not deleting the old value as a guard.
 _UNGUARDED = frozenset({"pwdlastset", "lockouttime"})
 _NOT_SET = "is not set as an attribute"
 _MAINTAINED = "is maintained by the directory"
@@ -60,9 +59,9 @@ class Step:
 
 @dataclass(slots=True)
 class Delta:
-    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already.
+    """The modifications that are needed, and what they change. Empty when everything is as requested already.
 
-    `values` are all values before and after, as the directory writes them, by attribute in lower case.
+    `values` are all raw values before and after, by lower-case attribute name.
     """
 
     modifications: list[Modification] = field(default_factory=list)
@@ -70,10 +69,10 @@ class Delta:
     values: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=dict)
 
 
-def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: Collection[str] = ()) -> list[Step]:
-    """Check updates against the schema and encode their values; no object needs to be read for it.
+def parse_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: Collection[str] = ()) -> list[Step]:
+    """Check updates against the schema and encode their values, without reading an object.
 
-    `new` are the classes of an object that is to be made with them. Raises AttributesConflict, AttributeUnknown,
+    `new` are the classes of an object to be created. Raises AttributesConflict, AttributeUnknown,
     AttributeNotWritable, AttributeSingleValued or InvalidValue, each naming the member of the body.
     """
     require_consistency(updates)
@@ -92,8 +91,8 @@ def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: 
     return steps
 
 
-def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> None:
-    """Refuse what AD would misuse on an object of this kind; `entry` is None for a new one.
+def require_sensible_values(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> None:
+    """Refuse values that AD would accept and misuse on an object of this kind; `entry` is None for a new one.
 
     Raises InvalidValue, or AttributeNotWritable for the attribute that the entry is named by.
     """
@@ -108,26 +107,26 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
             text = value.decode("utf-8", "surrogateescape")
-            if complaint := refuse_value(step.name, text, kind=kind, current=current):
+            if complaint := value_problem(step.name, text, kind=kind, current=current):
                 raise errors.InvalidValue.naming(
                     message("{name} {complaint}", name=step.attribute.name, complaint=complaint), pointer=step.where
                 )
 
 
-def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
-    """The modify that leads from an entry to what the steps ask for.
+def delta_of(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
+    """The modify that turns an entry into what the steps ask for.
 
-    Values are removed and added one by one: each removed value guards the modify (it fails as a whole when the value
-    is no longer there), and values that nobody named stay, whoever added them meanwhile.
+    It removes and adds single values. Each removed value guards the modify, which fails as a whole when the value is
+    gone. Values that the updates do not name stay, even ones that others add in the meantime.
     """
     delta = Delta()
-    for attribute, after in _results(steps, entry, kind):
+    for attribute, after in _resulting_values(steps, entry, kind):
         append_difference(delta, attribute, entry.values(attribute.name), after)
     return delta
 
 
 def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """Add to a delta what leads an attribute from some values to others; nothing when they mean the same."""
+    """Add to a delta what changes an attribute from some values to others; nothing when they mean the same."""
     kept, wanted = set(before), set(after)
     removed = tuple(value for value in before if value not in wanted)
     added = tuple(value for value in after if value not in kept)
@@ -137,7 +136,8 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
     if attribute.name.lower() in _UNGUARDED:
         delta.modifications.append(Modification("replace", attribute.name, tuple(after)))
     else:
-        # Samba takes `a` beside `A`, but removes the first of them whichever is named: both go, and one comes back.
+        # Samba stores `a` beside `A`, but removes the first of them whichever is named. So both are removed, and the
+        # other one is added again.
         gone = {_confusable_key(attribute, value) for value in removed}
         again = tuple(value for value in before if value in wanted and _confusable_key(attribute, value) in gone)
         if removed:
@@ -145,29 +145,29 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
         if added or again:
             delta.modifications.append(Modification("add", attribute.name, again + added))
     stay = None
-    if attribute.linked:  # a membership is recorded as what was added and removed (docs/api.md#log-records)
+    if attribute.is_linked:  # a membership is recorded as what was added and removed (docs/api.md#log-records)
         stay = len(before) - len(removed)
         before, after = removed, added
     was, becomes = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
     delta.changes.append(AttributeChange(attribute.name, was, becomes, kept=stay))
 
 
-def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:
+def initial_values(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:
     """The attributes of a new object with their values, each once."""
-    for attribute, values in _results(steps, Entry("", {}), kind):
+    for attribute, values in _resulting_values(steps, Entry("", {}), kind):
         if values:
             yield attribute, tuple(values)
 
 
-def _results(steps: Sequence[Step], entry: Entry, kind: Kind) -> Iterator[tuple[AttributeType, list[bytes]]]:
-    """Each attribute with the values that it has after all steps on it."""
+def _resulting_values(steps: Sequence[Step], entry: Entry, kind: Kind) -> Iterator[tuple[AttributeType, list[bytes]]]:
+    """Each attribute with its values after all steps."""
     by_attribute: dict[str, list[Step]] = {}
     for step in steps:
         by_attribute.setdefault(step.name, []).append(step)
-    for of_one in by_attribute.values():
-        attribute = of_one[0].attribute
-        after = _resulting(of_one, entry.values(attribute.name))
-        _require_cardinality(attribute, kind, after, of_one[-1].where)
+    for steps_on_one in by_attribute.values():
+        attribute = steps_on_one[0].attribute
+        after = _apply_steps(steps_on_one, entry.values(attribute.name))
+        _require_cardinality(attribute, kind, after, steps_on_one[-1].where)
         yield attribute, after
 
 
@@ -182,9 +182,9 @@ def is_single_valued(attribute: AttributeType, kind: Kind) -> bool:
 
 
 def comparison_key(attribute: AttributeType, value: bytes) -> object:
-    """What values are compared by when one is added or removed, as AD compares that syntax ([MS-ADTS] 3.1.1.2.2.4)."""
+    """A key that is equal for values which AD considers equal in the attribute's syntax ([MS-ADTS] 3.1.1.2.2.4)."""
     if attribute.syntax in _CASE_IGNORED:
-        return fold(value.decode("utf-8", "replace"))
+        return fold_case(value.decode("utf-8", "replace"))
     if attribute.syntax is Syntax.DN:
         try:
             return DistinguishedName.parse(value.decode())
@@ -194,12 +194,12 @@ def comparison_key(attribute: AttributeType, value: bytes) -> object:
 
 
 def _confusable_key(attribute: AttributeType, value: bytes) -> object:
-    """What a value to be removed is looked up by in Samba, which does not count surplus spaces either."""
+    """A key that is equal for values which Samba mistakes for one another on removal: it also ignores extra spaces."""
     return comparable(value.decode("utf-8", "replace")) if attribute.syntax in _SPACES_IGNORED else value
 
 
 def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
-    """The objects that values being set or added refer to. Raises InvalidValue for a reference that is no name."""
+    """The objects that new values refer to. Raises InvalidValue for a reference that is no distinguished name."""
     found = {}
     for step in steps:
         if step.attribute.syntax is Syntax.DN and step.update != "remove":
@@ -212,11 +212,11 @@ def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
     return found
 
 
-def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
-    """The values after all steps on one attribute: what is removed goes first, so that a value can change its case.
+def _apply_steps(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
+    """The values of one attribute after all steps. Removals come first, so that a value can change its case.
 
-    A directory may hold values that are compared as one here (Samba takes `a` beside `A`): all of them stay unless they
-    are named, and one that is named exactly goes alone. Whether it takes two such values at once, it decides itself.
+    A directory may hold several values that compare as equal (Samba stores `a` beside `A`). They stay unless a step
+    names them, and an exact match is removed alone. The directory decides whether it accepts such values together.
     """
     attribute = steps[0].attribute
     values = _grouped(attribute, before)
@@ -243,7 +243,7 @@ def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
 
 
 def _grouped(attribute: AttributeType, values: Sequence[bytes]) -> dict[object, list[bytes]]:
-    """Values, each once, by what they are compared by."""
+    """The values by comparison key, each once."""
     found: dict[object, list[bytes]] = {}
     for value in dict.fromkeys(values):
         found.setdefault(comparison_key(attribute, value), []).append(value)
@@ -260,7 +260,7 @@ def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection
         raise errors.AttributeUnknown.naming(
             message("{name!r} is no attribute of the directory's schema", name=name), pointer=where
         )
-    complaint = refuse_writing(attribute, kind)
+    complaint = unwritable_reason(attribute, kind)
     if complaint == _MAINTAINED and attribute.name.lower() in schema.given_at_creation:
         given = attribute.name.lower() in schema.required_attributes(new)
         complaint = None if given else "can be set only when an object of a class that requires it is created"
@@ -271,12 +271,12 @@ def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection
     return attribute
 
 
-def refuse_writing(attribute: AttributeType, kind: Kind) -> str | None:
-    """Why no update may write an attribute of an object of this kind, or None."""
+def unwritable_reason(attribute: AttributeType, kind: Kind) -> str | None:
+    """Why no update may write an attribute on objects of this kind, or None."""
     name = attribute.name.lower()
     if name in _NOT_WRITABLE or name == NAMED_BY.get(kind):
         return _NOT_SET
-    if attribute.constructed or attribute.system_only or attribute.back_link:
+    if attribute.constructed or attribute.system_only or attribute.is_back_link:
         return _MAINTAINED
     return None
 

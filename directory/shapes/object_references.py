@@ -1,8 +1,8 @@
-"""How the values of every attribute identify other objects: the one table of it.
+"""How the values of attributes identify other objects. Scopes, filters, visibility and approvals share this table.
 
-The schema's syntax tells it of most attributes, what no syntax tells is listed here. Which object an identifier means,
-`directory.lookup.referenced_objects` finds out. Not counted are numbers and names that other systems than Active
-Directory resolve, such as `gidNumber`, `memberUid` or the paths of a profile, and what an object is itself known by.
+Most attributes identify objects by their syntax; the others are listed here. `directory.lookup.visibility` finds the
+objects. Numbers and names that only other systems resolve, such as `gidNumber`, `memberUid` or profile paths, do not
+count, nor does what an object is itself known by.
 """
 
 import base64
@@ -10,7 +10,6 @@ import enum
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
-from uuid import UUID
 
 from active_directory import (
     WELL_KNOWN_SIDS,
@@ -23,14 +22,15 @@ from active_directory import (
     decoder,
     parse_descriptor,
     tagged_name,
+    text_to_guid,
     text_to_sid,
 )
 
 Identifier = str | Filter
-"""What identifies an object: its distinguished name, or the condition that it alone fulfils."""
+"""An object's distinguished name, or a filter that it alone matches."""
 
 
-class Form(enum.Enum):
+class ReferenceForm(enum.Enum):
     """How a value identifies other objects."""
 
     NAME = "a distinguished name"
@@ -45,32 +45,34 @@ class Form(enum.Enum):
     OPAQUE = "in a form that is not read here, so that no value may be seen"
 
 
-FORMS_WITH_NAMES: Final = frozenset({Form.NAME, Form.TAGGED_NAME, Form.LINKS, Form.OPAQUE})
-"""Forms of which nothing needs to be looked up to tell where the objects are."""
-_LISTS_IN_ONE_VALUE: Final = frozenset({Form.LINKS, Form.DESCRIPTOR, Form.COMPUTERS})
+FORMS_WITH_NAMES: Final = frozenset(
+    {ReferenceForm.NAME, ReferenceForm.TAGGED_NAME, ReferenceForm.LINKS, ReferenceForm.OPAQUE}
+)
+"""Forms that show without a look-up whether the objects are inside the scopes."""
+_LISTS_IN_ONE_VALUE: Final = frozenset({ReferenceForm.LINKS, ReferenceForm.DESCRIPTOR, ReferenceForm.COMPUTERS})
 
 _BY_SYNTAX: Final = {
-    Syntax.DN: Form.NAME,
-    Syntax.DN_BINARY: Form.TAGGED_NAME,
-    Syntax.DN_STRING: Form.TAGGED_NAME,
-    Syntax.SID: Form.SID,
-    Syntax.SECURITY_DESCRIPTOR: Form.DESCRIPTOR,
+    Syntax.DN: ReferenceForm.NAME,
+    Syntax.DN_BINARY: ReferenceForm.TAGGED_NAME,
+    Syntax.DN_STRING: ReferenceForm.TAGGED_NAME,
+    Syntax.SID: ReferenceForm.SID,
+    Syntax.SECURITY_DESCRIPTOR: ReferenceForm.DESCRIPTOR,
 }
 
 
-def _named(text: str, form: Form) -> dict[str, Form]:
+def _with_form(text: str, form: ReferenceForm) -> dict[str, ReferenceForm]:
     return dict.fromkeys(text.lower().split(), form)
 
 
-_LISTED: Final[Mapping[str, Form]] = {
-    **_named("gPLink", Form.LINKS),
-    **_named("primaryGroupID", Form.RELATIVE_ID),
-    **_named("msDS-SourceObjectDN", Form.NAME),
-    **_named("msDS-AllowedToDelegateTo", Form.SERVICE),
-    **_named("userWorkstations", Form.COMPUTERS),
-    **_named("parentGUID siteGUID msDFSR-ContentSetGuid msDFSR-ReplicationGroupGuid", Form.GUID),
-    # Telling of other objects by SID, in octets or inside a text; and when values were set that may not be seen.
-    **_named(
+_BY_NAME: Final[Mapping[str, ReferenceForm]] = {
+    **_with_form("gPLink", ReferenceForm.LINKS),
+    **_with_form("primaryGroupID", ReferenceForm.RELATIVE_ID),
+    **_with_form("msDS-SourceObjectDN", ReferenceForm.NAME),
+    **_with_form("msDS-AllowedToDelegateTo", ReferenceForm.SERVICE),
+    **_with_form("userWorkstations", ReferenceForm.COMPUTERS),
+    **_with_form("parentGUID siteGUID msDFSR-ContentSetGuid msDFSR-ReplicationGroupGuid", ReferenceForm.GUID),
+    # These have SIDs of other objects inside octets or a text, or reveal when hidden values were set.
+    **_with_form(
         """
         tokenGroups tokenGroupsGlobalAndUniversal tokenGroupsNoGCAcceptable msDS-TopQuotaUsage msDS-Cached-Membership
         replPropertyMetaData msDS-ReplAttributeMetaData msDS-ReplValueMetaData msDS-ReplValueMetaDataExt
@@ -80,49 +82,48 @@ _LISTED: Final[Mapping[str, Form]] = {
         msDS-ServiceAllowedToAuthenticateFrom msDS-ComputerAllowedToAuthenticateTo
         msDS-ComputerAllowedToAuthenticateFrom
         """,
-        Form.OPAQUE,
+        ReferenceForm.OPAQUE,
     ),
 }
-# An object's own name and SID, the domain that a trust is about, a name in the schema, which is open to everybody, and
-# what is read by operations of its own alone.
-_OF_ITSELF: Final = frozenset(
+# An object's own name and SID, the domain of a trust, names in the schema, which everybody may read, and the security
+# descriptor, which has operations of its own.
+_NO_REFERENCES: Final = frozenset(
     {"distinguishedname", "objectsid", "securityidentifier", "objectcategory", "defaultobjectcategory"}
     | {"ntsecuritydescriptor"}
 )
-# [MS-GPOL] 2.2.2: [LDAP://<name>;<options>], one after another.
-_LINK = re.compile(r"\[LDAP://([^;\]]*);[^\]]*\]", re.IGNORECASE)
+POLICY_LINK = re.compile(r"\[LDAP://(?P<name>[^;\]]+);(?P<options>[^\]]*)\]", re.IGNORECASE)
+"""One of the links to group policies in gPLink ([MS-GPOL] 2.2.2)."""
 _RELATIVE_ID = re.compile(r"[1-9][0-9]{0,9}")
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 # <class>/<host>[:<port>][/<service name>] ([MS-KILE] 3.1.5.11)
 _SERVICE = re.compile(r"[^/]+/([^/:]+)(?::[^/]*)?(?:/.*)?", re.DOTALL)
-_OF_EVERY_SYSTEM = "S-1-5-32-"
-"""What SIDs of the groups that every domain has begin with: most descriptors name some of them."""
+_BUILTIN_SID_PREFIX = "S-1-5-32-"
+"""The prefix of built-in groups, which every domain has and most descriptors name."""
 
 
-def forms_of(schema: Schema) -> Mapping[str, Form]:
-    """How values identify other objects, by attribute in lower case; others identify none."""
-    found: Mapping[str, Form] | None = schema.derived.get(forms_of)
+def reference_forms(schema: Schema) -> Mapping[str, ReferenceForm]:
+    """The forms by lower-case attribute name; values of other attributes identify no objects."""
+    found: Mapping[str, ReferenceForm] | None = schema.derived.get(reference_forms)
     if found is None:
         by_syntax = {
             name.lower(): _BY_SYNTAX[attribute.syntax]
             for name, attribute in schema.attributes.items()
-            if attribute.syntax in _BY_SYNTAX and name.lower() not in _OF_ITSELF
+            if attribute.syntax in _BY_SYNTAX and name.lower() not in _NO_REFERENCES
         }
-        found = schema.derived[forms_of] = {**by_syntax, **_LISTED}
+        found = schema.derived[reference_forms] = {**by_syntax, **_BY_NAME}
     return found
 
 
-def is_list_in_one_value(schema: Schema, attribute: str) -> bool:
+def is_multi_reference(schema: Schema, attribute: str) -> bool:
     """Whether one value of the attribute identifies several objects."""
-    return forms_of(schema).get(attribute.lower()) in _LISTS_IN_ONE_VALUE
+    return reference_forms(schema).get(attribute.lower()) in _LISTS_IN_ONE_VALUE
 
 
-def identifiers_in(form: Form, text: str, *, domain: Callable[[], str]) -> list[Identifier]:
-    """What identifies other objects in a value, as it is decoded. `domain` tells the SID of the domain.
+def identifiers_in(form: ReferenceForm, text: str, *, domain: Callable[[], str]) -> list[Identifier]:
+    """The identifiers of other objects in a decoded value; `domain` gives the domain's SID.
 
     Raises ValueError for a value that cannot be read.
     """
-    if form is Form.RELATIVE_ID:
+    if form is ReferenceForm.RELATIVE_ID:
         if not _RELATIVE_ID.fullmatch(text):
             raise ValueError("This is no relative identifier")
         return [_of_sid(f"{domain()}-{text}")]
@@ -130,12 +131,12 @@ def identifiers_in(form: Form, text: str, *, domain: Callable[[], str]) -> list[
 
 
 def links_in(text: str) -> Iterator[tuple[str, str]]:
-    """The links to group policies in a value, each with the name in it."""
-    return ((link[0], link[1]) for link in _LINK.finditer(text))
+    """The links to group policies in a value, each with the name of its policy."""
+    return ((link[0], link["name"]) for link in POLICY_LINK.finditer(text))
 
 
 def decoded_forms(attribute: AttributeType, value: str | bytes) -> Iterator[str]:
-    """What a value in a caller's filter may stand for as text: itself, or octets."""
+    """The decoded texts that a value in a caller's filter may mean: the value itself, or its octets decoded."""
     if isinstance(value, str):
         yield value
     yield decoder(attribute)(value.encode() if isinstance(value, str) else value)
@@ -153,7 +154,7 @@ def _of_tagged(text: str) -> list[Identifier]:
 
 
 def _of_links(text: str) -> list[Identifier]:
-    if _LINK.sub("", text).strip():
+    if POLICY_LINK.sub("", text).strip():
         raise ValueError("There is more than links in this")
     return [target for _, target in links_in(text)]
 
@@ -161,16 +162,12 @@ def _of_links(text: str) -> list[Identifier]:
 def _of_descriptor(text: str) -> list[Identifier]:
     descriptor = parse_descriptor(base64.b64decode(text, validate=True))
     aces = [ace for acl in (descriptor.dacl, descriptor.sacl) if acl is not None for ace in acl.aces]
-    if any(ace.sid is None or ace.conditional for ace in aces):
+    if any(ace.sid is None or ace.is_conditional for ace in aces):
         raise ValueError("An entry of this may identify others in a form that is not read")
     sids = {descriptor.owner, descriptor.group, *(ace.sid for ace in aces)}
-    return [_of_sid(sid) for sid in sids if sid and sid not in WELL_KNOWN_SIDS and not sid.startswith(_OF_EVERY_SYSTEM)]
-
-
-def _of_guid(text: str) -> list[Identifier]:
-    if not _GUID.fullmatch(text):
-        raise ValueError("This is no objectGUID")
-    return [Equals("objectGUID", UUID(text).bytes_le)]
+    return [
+        _of_sid(sid) for sid in sids if sid and sid not in WELL_KNOWN_SIDS and not sid.startswith(_BUILTIN_SID_PREFIX)
+    ]
 
 
 def _of_service(text: str) -> list[Identifier]:
@@ -184,18 +181,18 @@ def _of_computer(host: str) -> list[Filter]:
     return [Equals("dNSHostName", host), Equals("sAMAccountName", f"{host.partition('.')[0]}$")]
 
 
-def _refused(_: str) -> list[Identifier]:
+def _refuse(_: str) -> list[Identifier]:
     raise ValueError("This is not read")
 
 
-_READERS: Final[Mapping[Form, Callable[[str], Sequence[Identifier]]]] = {
-    Form.NAME: lambda text: [text],
-    Form.TAGGED_NAME: _of_tagged,
-    Form.LINKS: _of_links,
-    Form.SID: lambda text: [] if text in WELL_KNOWN_SIDS else [_of_sid(text)],
-    Form.DESCRIPTOR: _of_descriptor,
-    Form.GUID: _of_guid,
-    Form.SERVICE: _of_service,
-    Form.COMPUTERS: lambda text: [Or(*_of_computer(name.strip())) for name in text.split(",") if name.strip()],
-    Form.OPAQUE: _refused,
+_READERS: Final[Mapping[ReferenceForm, Callable[[str], Sequence[Identifier]]]] = {
+    ReferenceForm.NAME: lambda text: [text],
+    ReferenceForm.TAGGED_NAME: _of_tagged,
+    ReferenceForm.LINKS: _of_links,
+    ReferenceForm.SID: lambda text: [] if text in WELL_KNOWN_SIDS else [_of_sid(text)],
+    ReferenceForm.DESCRIPTOR: _of_descriptor,
+    ReferenceForm.GUID: lambda text: [Equals("objectGUID", text_to_guid(text).bytes_le)],
+    ReferenceForm.SERVICE: _of_service,
+    ReferenceForm.COMPUTERS: lambda text: [Or(*_of_computer(name.strip())) for name in text.split(",") if name.strip()],
+    ReferenceForm.OPAQUE: _refuse,
 }

@@ -1,8 +1,7 @@
-"""Placeholders in the values of a template: `{office}` stands for what is filled in each time it is used.
+"""Placeholders in the values of a template: `{office}` is filled in each time the template is used.
 
-A name begins with a letter and goes on with letters, digits, spaces, `_`, `-` and `.`; capitals do not count. With a
-`?` behind it (`{mobile?}`) it may stay empty, and the value is left out then. Braces around anything else stand for
-themselves.
+A name begins with a letter and goes on with letters, digits, spaces, `_`, `-` and `.`; case is ignored. A value with an
+optional placeholder (`{mobile?}`) that stays empty is left out. Braces around anything else are literal.
 """
 
 import re
@@ -12,13 +11,13 @@ from typing import Final
 
 _PLACEHOLDER = re.compile(r"\{([^\W\d_][\w .-]{0,59})(\?)?\}")
 
-KNOWN: Final = frozenset({"first name", "last name", "name", "account name", "today"})
-"""What the person and the day say themselves, so that nobody is asked for it."""
+PREDEFINED: Final = frozenset({"first name", "last name", "name", "account name", "today"})
+"""Placeholders that the person and the day fill, so that nobody is asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """One as it is written first. `key` is what it is known by, whatever its capitals."""
+    """A placeholder as it is first spelled; `key` ignores case."""
 
     name: str
     is_optional: bool
@@ -28,8 +27,8 @@ class Placeholder:
         return self.name.casefold()
 
 
-def asked_in(values: Iterable[str]) -> list[Placeholder]:
-    """What somebody is asked for, each once; it is optional where it is so wherever it stands."""
+def placeholders_to_fill(values: Iterable[str]) -> list[Placeholder]:
+    """The placeholders that somebody must fill, each once. One is optional only if all its occurrences are."""
     found: dict[str, Placeholder] = {}
     for value in values:
         for match in _PLACEHOLDER.finditer(value):
@@ -37,16 +36,16 @@ def asked_in(values: Iterable[str]) -> list[Placeholder]:
             known = found.get(placeholder.key)
             if known is None or (known.is_optional and not placeholder.is_optional):
                 found[placeholder.key] = placeholder
-    return [placeholder for key, placeholder in found.items() if key not in KNOWN]
+    return [placeholder for key, placeholder in found.items() if key not in PREDEFINED]
 
 
-def only_placeholder(value: str) -> str | None:
-    """The key of the placeholder that a value consists of, if it is nothing else."""
+def sole_placeholder(value: str) -> str | None:
+    """The key of the placeholder that a value consists of; None for any other value."""
     match = _PLACEHOLDER.fullmatch(value.strip())
     return match[1].strip().casefold() if match else None
 
 
-def filled(value: str, given: Mapping[str, str]) -> str | None:
+def fill_placeholders(value: str, given: Mapping[str, str]) -> str | None:
     """A value with what is given for its placeholders by their keys; None where something is missing."""
     texts = [given.get(match[1].strip().casefold(), "").strip() for match in _PLACEHOLDER.finditer(value)]
     if not all(texts):

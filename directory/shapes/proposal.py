@@ -1,7 +1,7 @@
-"""What a change operation returns: a proposal, made by reading the directory and changing nothing.
+"""The proposal that a change operation returns, made by reading the directory and changing nothing.
 
-One value serves the dry run, the decision to hold, the approver's page, the log's intent and the write itself,
-so that none of them can differ from what is done. The pipeline carries it out.
+The dry run, the decision to hold, the approver's page, the log's intent and the write itself all use this one value, so
+that none of them can differ from what is done. The pipeline executes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,25 +10,30 @@ from typing import Any
 from uuid import UUID
 
 from active_directory import AttributeType, Modify, Write
-from audit.redact import ChangeJson
+from audit.redact import SECRET, ChangeJson
 from core.errors import GatewayError
 from core.operation import Risk
-from directory.shapes.wording.sign_in_effects import SignInEffect
-
-SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
+from directory.shapes.value_rules import SignInEffect
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeChange:
-    """An attribute's decoded values before and after. Secrets are given as `SECRET`, never as they are.
+    """An attribute's decoded values before and after. `SECRET` replaces secrets.
 
-    Of references only those that come or go are listed; `kept` is then how many others stay.
+    A change of references lists only those added and removed; `kept` is then the number of the others.
     """
 
     attribute: str
     before: tuple[str, ...]
     after: tuple[str, ...]
     kept: int | None = field(default=None, compare=False)
+
+    @classmethod
+    def from_json(cls, change: Mapping[str, Any]) -> "AttributeChange":
+        """From the JSON of a log record (`before`, `after`) or a change request (`current`, `proposed`)."""
+        before = change.get("before", change.get("current", ()))
+        after = change.get("after", change.get("proposed", ()))
+        return cls(change["attribute"], tuple(before), tuple(after), change.get("kept"))
 
     def as_json(self) -> ChangeJson:
         return {"attribute": self.attribute, "before": list(self.before), "after": list(self.after)}
@@ -37,17 +42,17 @@ class AttributeChange:
 def shown_values(attribute: AttributeType | None, values: Sequence[str]) -> tuple[str, ...]:
     """Decoded values as a change shows and keeps them.
 
-    What the schema marks confidential is a secret there: those who read a log, decide on a change or receive an event
-    need not be allowed to read it.
+    Values that the schema marks confidential count as secrets, because people who read the log, decide on a change or
+    receive an event may not be allowed to read them.
     """
-    return tuple(SECRET for _ in values) if attribute is not None and attribute.confidential else tuple(values)
+    return tuple(SECRET for _ in values) if attribute is not None and attribute.is_confidential else tuple(values)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object a change is about. `id` is None for an object still to be created, `version` too.
+    """The object a change is about. `id` and `version` are None for an object that does not exist yet.
 
-    `account_name` tells people which of several of the same name it is.
+    `account_name` distinguishes it for people from others of the same name.
     """
 
     id: UUID | None
@@ -59,7 +64,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class AccountsRun:
-    """A run over a unit's accounts: `action` is `enable` or `disable`, `accounts` are objectGUIDs in order."""
+    """A run over a unit's accounts. `action` is `enable` or `disable`; `accounts` are objectGUIDs in order."""
 
     action: str
     unit: UUID
@@ -68,7 +73,7 @@ class AccountsRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentChange:
-    """A change of another object that belongs to a proposal, recorded by itself under the name of an operation."""
+    """A change of another object that belongs to a proposal, with a log record of its own."""
 
     operation: str
     target: Target
@@ -80,7 +85,7 @@ class DependentChange:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The change that undoes a write which should not have been made, and what its caller is told instead."""
+    """The change that undoes a write which should not have been made, and the error for its caller."""
 
     change: DependentChange
     refusal: GatewayError
@@ -90,22 +95,23 @@ class Rollback:
 class Proposal:
     """A change that could be made.
 
-    `changes` is empty when there is nothing to do; then nothing is sent, queued or recorded as a change.
-    `write` is the one LDAP write that does all of it (or `run`, which a worker does account by account).
-    `requires` are permissions that the target or the input asks for besides the operation's own.
-    `attributes` are the directory attributes the caller named, for the risk table; `risk` is the least risk the
-    operation itself sees in this input, and `risk_reason` says why it is more than the operation's own ("it enables
-    the account"). `sign_in_effects` say what becomes of an account's ability to sign in, with risks of their own.
-    `evidence` lets a settler find out later whether the write was applied (`directory.outcomes.evidence`). `answer`
-    reads what the caller gets after the write. `secret` was made for this change and nobody knows it yet: the answer
-    tells it, or it is kept for the approver. `explain` says in the terms of this change what a refusal by the
-    directory means. `dependent_changes` are made when the write is done; one that fails undoes nothing. `post_check`
-    looks, when the write is done, for what others did at the same moment and nobody could see before.
-    `identities` are the objectGUIDs of the objects that the changes name (members, managers, parents), by distinguished
-    name as spelled there: names move, and what was checked, approved or recorded is the object.
-    `also_judged` are objects besides the target whose state the proposal rests on: the accounts of a run.
-    `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
-    that it is, and tells what it reverts.
+    - `changes` is empty when there is nothing to do; then nothing is sent, queued or recorded as a change.
+    - `write` is the one LDAP write that does all of it; `run` is done by a worker instead, account by account.
+    - `answer` reads what the caller gets after the write.
+    - `requires` are permissions that the target or the input needs besides the operation's own.
+    - `attributes` are the directory attributes that the caller named, for the risk table.
+    - `risk` is the least risk that the operation sees in this input; `risk_reason` says why it is higher than the
+      operation's own ("it enables the account").
+    - `sign_in_effects` are effects on an account's ability to sign in, with risks of their own.
+    - `evidence` decides later whether a write without an answer was applied (`directory.outcomes.evidence`).
+    - `identities` are the objectGUIDs of the objects that the changes name (members, managers, parents), by
+      distinguished name as spelled there. Names move, but the object is what was checked, approved or recorded.
+    - `also_judged` are further objects whose state the proposal depends on: the accounts of a run.
+    - `secret` was generated for this change: the answer has it once, or it is kept for the approver.
+    - `explain` turns a refusal by the directory into one in the terms of this change.
+    - `dependent_changes` are made after the write; one that fails undoes nothing.
+    - `post_check` looks after the write for simultaneous changes by others that nobody could see before.
+    - `operation` and `reason` replace the call's own in the log: a revert is recorded as the change that it makes.
     """
 
     target: Target
@@ -132,5 +138,5 @@ class Proposal:
 
     @property
     def judged(self) -> tuple[Target, ...]:
-        """All objects whose state it rests on."""
+        """All objects whose state the proposal depends on."""
         return (self.target, *self.also_judged, *(each.target for each in self.dependent_changes))

@@ -1,14 +1,14 @@
-"""The record of a directory object, one shape for every kind (docs/api.md#record), made from an entry.
+"""The record of a directory object, one shape for every kind (docs/api.md#record), and which attributes it needs.
 
-The hot path of every read: plain dictionaries, no model, one pass. What to ask the directory for is decided here too.
-Names are spelled as the schema spells them: so does the directory in its answers, whatever it was asked.
+This is the hot path of every read: plain dictionaries, no model, one pass. Attribute names are in the schema's
+spelling, which the directory uses in its answers whatever the request had.
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from active_directory import (
     KEEPS_PASSWORD,
@@ -26,33 +26,33 @@ from active_directory import (
 from core.shapes import Id, Moment
 from core.text.messages import message
 from directory import errors
-from directory.shapes.account import GroupCategory, GroupScope
+from directory.shapes.inputs import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
 SPARING_CONTROL = ("userAccountControl", "pwdLastSet", "lockoutTime")
-"""What of an account tells whether COMPUTED_CONTROL has to be asked for (`directory.policies.known_policies`)."""
+"""Attributes of an account that show whether COMPUTED_CONTROL must be read (`directory.policies.known_policies`)."""
 _IDENTITY = ("objectGUID", "objectClass", "name", PARENT_ID, "uSNChanged", "whenCreated", "whenChanged")
 _ACCOUNT = (
     *("sAMAccountName", "userPrincipalName", "objectSid", "userAccountControl", COMPUTED_CONTROL),
     *("accountExpires", "pwdLastSet", "lastLogon", "lastLogonTimestamp"),
 )
 _GROUP = ("groupType", "member")
-# What `protected` is judged by (`directory.protection.rules`).
+# `protected` depends on these (`directory.protection.rules`).
 PROTECTION_ATTRIBUTES = (
     *("objectGUID", "objectSid", "memberOf", "primaryGroupID", "adminCount"),
     *("isCriticalSystemObject", "systemFlags", "userAccountControl"),
 )
-# The same as the directory computes it, of single objects alone ([MS-ADTS] 3.1.1.4.5.19): what reads one of which it
-# is to be judged anew asks for it at once, instead of in a read of its own.
+# The directory computes this for base searches only ([MS-ADTS] 3.1.1.4.5.19). A read of an object whose protection will
+# be decided again includes it, to save a second read.
 PROTECTION_COMPUTED = ("tokenGroups",)
 # An access control list has an operation and a permission of its own.
-_HAS_ITS_OWN_OPERATION = frozenset({"ntsecuritydescriptor"})
+_READ_BY_OTHER_OPERATIONS = frozenset({"ntsecuritydescriptor"})
 
 
 class AccountRecord(TypedDict):
-    """What users, computers and service accounts have besides."""
+    """Properties of users, computers and service accounts."""
 
     samAccountName: str | None
     userPrincipalName: str | None
@@ -68,7 +68,7 @@ class AccountRecord(TypedDict):
 
 
 class GroupRecord(TypedDict):
-    """What groups have besides. `memberCount` counts direct members; those by primary group are not among them."""
+    """Properties of groups. `memberCount` counts the members that the group's list shows, primary ones included."""
 
     scope: GroupScope
     type: GroupCategory
@@ -76,16 +76,32 @@ class GroupRecord(TypedDict):
 
 
 class ObjectIdentity(TypedDict):
-    """Which object it is and which version of it, and nothing else: what a caller is told who may not read objects."""
+    """The identity and version of an object: all that a caller without permission to read objects gets."""
 
     id: Id
     kind: Kind
     distinguishedName: str
     version: str
+
+
+class Manager(TypedDict):
+    """The object that `manager` names. Values that the caller may not read are null."""
+
+    id: Id
+    kind: Kind
+    distinguishedName: str
+    name: str | None
+    displayName: str | None
+    samAccountName: str | None
+    userPrincipalName: str | None
+    mail: str | None
 
 
 class DirectoryObject(TypedDict):
-    """A directory object of any kind. `account` and `group` are null for kinds that have none."""
+    """A directory object of any kind. `account` and `group` are null for kinds that have none.
+
+    `manager` is there only with `expand=manager`, and null where the caller may see none.
+    """
 
     id: Id
     kind: Kind
@@ -100,10 +116,14 @@ class DirectoryObject(TypedDict):
     account: AccountRecord | None
     group: GroupRecord | None
     attributes: dict[str, list[str]]
+    manager: NotRequired[Manager | None]
 
 
 class ChangedObject(ObjectIdentity, total=False):
-    """The object of a change, as it is now. Whoever may not read objects gets the first four members alone."""
+    """The object of a change, as it is now. Callers who may not read objects get only the first four members.
+
+    `generatedPassword` is there if the gateway made the password of a new account, and shown only in this answer.
+    """
 
     name: str
     parentId: Id | None
@@ -114,15 +134,15 @@ class ChangedObject(ObjectIdentity, total=False):
     account: AccountRecord | None
     group: GroupRecord | None
     attributes: dict[str, list[str]]
+    generatedPassword: str
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which attributes a record shows (`shown`: None for the kind's default set) and what must be read for it.
+    """Which attributes a record shows (`shown`; None for the kind's default set) and which must be read for it.
 
-    Confidential ones are among them for callers with the permission to read them (`confidential`). What a record holds
-    besides its attributes is of Active Directory's base schema, in which nothing can be marked confidential ([MS-ADTS]
-    3.1.1.2.3).
+    `confidential` is whether the caller may read confidential attributes. The other members of a record come from
+    attributes of the base schema, which cannot be marked confidential ([MS-ADTS] 3.1.1.2.3).
     """
 
     shown: tuple[str, ...] | None
@@ -160,31 +180,31 @@ def select(
 
 
 def default_attributes(schema: Schema, kind: Kind, *, confidential: bool) -> list[str]:
-    """What a record of a kind shows when its caller names no attributes, in order."""
+    """The attributes that a record of a kind shows when the caller names none, in order."""
     return sorted(
         name
         for name in DEFAULT_ATTRIBUTES[kind]
-        if why_unreadable(name, schema.attribute(name), confidential=confidential) is None
+        if unreadable_reason(name, schema.attribute(name), confidential=confidential) is None
     )
 
 
-def why_unreadable(name: str, attribute: AttributeType | None, *, confidential: bool) -> str | None:
-    """Why a caller, who may read confidential attributes or not, may not read one; None for one they may.
+def unreadable_reason(name: str, attribute: AttributeType | None, *, confidential: bool) -> str | None:
+    """Why a caller may not read an attribute, or None; `confidential` is whether they may read confidential ones.
 
-    No secret is shown to anybody, and access control lists have a permission of their own.
+    Nobody may read secrets, and access control lists have a permission of their own.
     """
     if is_credential(name) or (attribute is not None and is_credential(attribute.name)):
         return message("is never shown")
-    if name.lower() in _HAS_ITS_OWN_OPERATION:
+    if name.lower() in _READ_BY_OTHER_OPERATIONS:
         return message("is never shown here: access control has an operation of its own")
-    if attribute is not None and attribute.confidential and not confidential:
+    if attribute is not None and attribute.is_confidential and not confidential:
         return message("is marked confidential by the directory's schema")
     return None
 
 
 def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bool) -> str:
     """The schema's spelling of an attribute a caller may read; raises AttributeUnknown or AttributeNotReadable."""
-    if why := why_unreadable(name, schema.attribute(name), confidential=confidential):
+    if why := unreadable_reason(name, schema.attribute(name), confidential=confidential):
         detail = message("{name} {why}", name=name, why=why)
         raise errors.AttributeNotReadable.naming(detail, parameter=parameter)
     attribute = None if ";" in name else schema.attribute(name)
@@ -197,40 +217,40 @@ def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bo
 def renderer_for(
     schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind], *, confidential: bool
 ) -> "Renderer":
-    """What makes the records for `?attributes=` (see `select`), kept with the schema: most calls ask for the same."""
+    """The renderer for `?attributes=` (see `select`), cached with the schema, as most calls ask for the same."""
     key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds), confidential)
     renderer: Renderer | None = schema.derived.get(key)
     if renderer is None:
         renderer = Renderer(schema, select(schema, requested, kinds, confidential=confidential))
-        if len(schema.derived) < _MOST_KEPT:
+        if len(schema.derived) < _MAX_RENDERERS:
             schema.derived[key] = renderer
     return renderer
 
 
 def version_of(entry: Entry) -> str:
-    """The version of an entry: its own change number, which grows with every change, of links such as member too."""
+    """The version of an entry: its uSNChanged, which grows with every change, also of links such as member."""
     return f"{entry.integer('uSNChanged') or 0:x}"
 
 
 _Decoder = Callable[[bytes], str] | None
-"""What makes text of a value; None where the value is left as it is (`Renderer`)."""
-_MOST_KEPT = 1000
+"""Decodes a value to text; None where the octets are left as they are (`Renderer`)."""
+_MAX_RENDERERS = 1000
 _NO_VALUES: list[bytes] = []
 
 
 class Renderer:
-    """Makes records of entries that were read with one selection; what the schema says is looked up once for all.
+    """Makes records of entries that were read with one selection, and looks the schema up once for all of them.
 
-    With `octets` the values that are text in the directory stay octets (UTF-8): what writes them into JSON decodes
-    them anyway, and 20 times as fast (`core.text.json_text`).
+    With `octets`, text values stay octets (UTF-8): the JSON writer decodes them anyway, 20 times as fast
+    (`core.shapes.encode_json`).
     """
 
     def __init__(self, schema: Schema, selection: Selection, *, octets: bool = False) -> None:
         self.selection = selection
         self._octets = octets
         self.to_read_with_policies: tuple[str, ...] = ()
-        """What to read instead of `to_read` where the password policies are known; empty where no record is an
-        account's, or the caller asks for what the domain controller computes."""
+        """What to read instead of `to_read` where the password policies are known. Empty where no record is an
+        account's, or the caller asks for the computed attribute itself."""
         if COMPUTED_CONTROL in selection.to_read and COMPUTED_CONTROL not in (selection.shown or ()):
             spared = (name for name in selection.to_read if name != COMPUTED_CONTROL)
             self.to_read_with_policies = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
@@ -242,9 +262,9 @@ class Renderer:
     def render_whole(
         self, entry: Entry, *, protected: bool, computed_control: int | None = None, version: str | None = None
     ) -> DirectoryObject:
-        """The record of an entry that was read with all of the selection's `to_read`.
+        """The record of an entry that was read with the selection's `to_read`.
 
-        `computed_control` is given where the entry was read without it, `version` where it has another (see `render`).
+        `computed_control` must be given for an entry that was read without it; `version` overrides the entry's own.
         """
         parents = entry.values(PARENT_ID)
         if computed_control is None:
@@ -266,13 +286,13 @@ class Renderer:
         computed_control: int,
         version: str | None = None,
     ) -> DirectoryObject:
-        """The record of an entry. Its version is its own change number unless another is given.
+        """The record of an entry. Its version is `version_of(entry)` unless another is given.
 
-        `parent_id` and `computed_control` (of accounts) are given: a domain controller computes parentGUID and
-        msDS-User-Account-Control-Computed for each entry, which for many takes longer than all the rest.
+        `parent_id` and `computed_control` (of accounts) are not taken from the entry: a domain controller computes
+        parentGUID and msDS-User-Account-Control-Computed for each entry, which takes longer than the rest of a search.
         """
         values = entry.attributes.get
-        classes, kind = _classified(tuple(values("objectClass", _NO_VALUES)))
+        classes, kind = _classify(tuple(values("objectClass", _NO_VALUES)))
         created, changed = values("whenCreated"), values("whenChanged")
         return {
             "id": guid_to_text(values("objectGUID", _NO_VALUES)[0]),
@@ -285,18 +305,18 @@ class Renderer:
             "createdAt": self._time(created[0]) if created else None,
             "changedAt": self._time(changed[0]) if changed else None,
             "protected": protected,
-            "account": self._account(entry, computed_control) if kind in ACCOUNT_KINDS else None,
-            "group": _group(entry) if kind is Kind.GROUP else None,
+            "account": self._account_record(entry, computed_control) if kind in ACCOUNT_KINDS else None,
+            "group": _group_record(entry) if kind is Kind.GROUP else None,
             "attributes": self._attributes(entry, kind),
         }
 
-    def _account(self, entry: Entry, computed: int) -> AccountRecord:
+    def _account_record(self, entry: Entry, computed: int) -> AccountRecord:
         values = entry.attributes.get
         control = _integer(values("userAccountControl"))
         sids = values("objectSid")
         password_set = values("pwdLastSet")
         must_change = bool(password_set) and _integer(password_set) == 0 and not control & _KEEPS_PASSWORD
-        # lastLogon is this domain controller's, lastLogonTimestamp everybody's but up to two weeks late
+        # lastLogon is of this domain controller only; lastLogonTimestamp replicates, but is up to two weeks late
         # ([MS-ADA1] 2.351).
         own, shared = values("lastLogon"), values("lastLogonTimestamp")
         account: AccountRecord = {
@@ -317,7 +337,7 @@ class Renderer:
         return account
 
     def _moment(self, values: list[bytes] | None) -> str | None:
-        """A FILETIME as RFC 3339; None for never, and for what is no date of any calendar."""
+        """A FILETIME as RFC 3339; None for never, and for a value beyond the calendar."""
         moment = self._filetime(values[0]) if values else ""
         return moment if moment.endswith("Z") else None
 
@@ -330,15 +350,15 @@ class Renderer:
         for name, decode in decoders:
             found = values(name, _NO_VALUES)
             if decode is None:
-                shown[name] = found  # type: ignore[assignment]  # what writes JSON decodes them
-            else:  # a single value, as most are, takes less than a list of them
+                shown[name] = found  # type: ignore[assignment]  # the JSON writer decodes them
+            else:  # faster for a single value, which most are
                 shown[name] = [decode(found[0])] if len(found) == 1 else [*map(decode, found)]
         if self.selection.everything:
             for name in entry:
                 attribute = self._schema.attribute(name)
-                # What was read for the record itself and is computed is not among an entry's attributes.
+                # `*` does not include computed attributes; these were read for other members of the record.
                 is_hidden = attribute is not None and attribute.constructed
-                if not (is_hidden or name in shown) and not why_unreadable(
+                if not (is_hidden or name in shown) and not unreadable_reason(
                     name, attribute, confidential=self.selection.confidential
                 ):
                     shown[name] = [*map(decoder(attribute), entry.values(name))]
@@ -355,12 +375,12 @@ class Renderer:
 
 
 def set_computed_control(account: AccountRecord, control: int) -> None:
-    """Set what msDS-User-Account-Control-Computed tells of an account."""
+    """Set the members that come from msDS-User-Account-Control-Computed."""
     account["lockedOut"] = bool(control & _LOCKED_OUT)
     account["passwordExpired"] = bool(control & _PASSWORD_EXPIRED) and not account["mustChangePassword"]
 
 
-# As plain integers: an IntFlag makes an object of each result.
+# Plain integers, as an IntFlag creates an object for each result.
 _DISABLED = UserAccountControl.ACCOUNTDISABLE.value
 _LOCKED_OUT = UserAccountControl.LOCKOUT.value
 _PASSWORD_EXPIRED = UserAccountControl.PASSWORD_EXPIRED.value
@@ -369,8 +389,8 @@ _KEEPS_PASSWORD = KEEPS_PASSWORD.value
 
 
 @lru_cache(maxsize=1024)
-def _classified(values: tuple[bytes, ...]) -> tuple[tuple[str, ...], Kind]:
-    """The classes as text and the kind they make: a directory has few combinations of classes."""
+def _classify(values: tuple[bytes, ...]) -> tuple[tuple[str, ...], Kind]:
+    """The classes as text, and the kind; cached, as a directory has few combinations of classes."""
     classes = tuple(value.decode("utf-8", "replace") for value in values)
     return classes, kind_of(classes)
 
@@ -383,7 +403,7 @@ def _integer(values: list[bytes] | None) -> int:
     return int(values[0]) if values else 0
 
 
-def _group(entry: Entry) -> GroupRecord:
+def _group_record(entry: Entry) -> GroupRecord:
     bits = GroupType.from_directory(entry.integer("groupType") or 0)
     scope: GroupScope = "domainLocal"
     if bits & GroupType.UNIVERSAL:

@@ -1,1 +1,1 @@
-"""The fault campaign over many hosts: network namespaces on one machine, joined by a bridge, each host a namespace."""
+"""The fault campaign over many hosts, which are network namespaces on one machine."""

@@ -1,4 +1,4 @@
-"""`make cluster`: many hosts in network namespaces, broken under load one by one and together, and then compared."""
+"""`make cluster`: break many hosts in network namespaces under load, then compare all accounts of what happened."""
 
 import sys
 from functools import partial
@@ -14,15 +14,15 @@ MARKER = "<!-- the last report of `make cluster` -->\n"
 
 
 def main() -> int:
-    """0 when every target is met, 2 where no cluster can be made."""
+    """Return 0 if every target is met, 2 if this machine cannot run a cluster."""
     defaults = Plan(500, "a cluster", new_seed(), clients=4, pace=6.0, back_within=120.0)
-    given = options_of("python -m faults.cluster", __doc__, defaults).parse_args()
+    arguments = options_of("python -m faults.cluster", __doc__, defaults).parse_args()
     try:
         enter("faults.cluster")
     except CannotRun as reason:
         print(f"make cluster: {reason}", file=sys.stderr)
         return 2
-    return run(given, defaults, marker=MARKER, site=partial(running_cluster, settings=SETTINGS), kinds=KINDS)
+    return run(arguments, defaults, marker=MARKER, site=partial(running_cluster, settings=SETTINGS), kinds=KINDS)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Backups of the database, each with a file beside it that says what it is and which keys belong to it.
+"""Backups of the database, each with a JSON file that describes it and names the keys that it needs.
 
-The keys themselves are not in it: whoever finds a backup alone reads no secret in it and forges no log. What a backup
-says of the log's end is compared when it is restored.
+The keys themselves are not included: a stolen backup alone reveals no secret and allows no forged log. The description
+has the head of the log, with which a restore compares the restored log.
 """
 
 import json
@@ -22,23 +22,23 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from typing_extensions import TypedDict
 
-from audit.chain import head_export, sealing
-from audit.chain.head_export import Head
+from audit.chain import checkpoint, sealing
+from audit.chain.checkpoint import Head
 from audit.chain.seals import name_of_key
-from core.secrets.digests import name_of_encryption_key
+from core.secrets.encryption import name_of_encryption_key
 from gateway.models import NotedBackup
 
 DISTRIBUTION: Final = "directory-management-gateway"
 _SUFFIXES: Final = {"postgresql": ".dump", "sqlite": ".sqlite3"}
-_OF_DJANGO: Final = frozenset({"password", "cursor_factory", "context", "prepare_threshold", "client_encoding"})
+_NOT_LIBPQ: Final = frozenset({"password", "cursor_factory", "context", "prepare_threshold", "client_encoding"})
 
 
 class BackupFailed(Exception):
-    """What went wrong, for whoever runs the command."""
+    """A backup or a restore failed; the text is for the administrator."""
 
 
 class Description(TypedDict):
-    """What is written beside a backup. Keys are named by codes that tell nothing of them."""
+    """The content of a description file. The names of keys are digests that do not reveal them."""
 
     madeAt: str
     release: str
@@ -49,7 +49,7 @@ class Description(TypedDict):
 
 
 def release() -> str:
-    """The version that is installed, or that the source tree is."""
+    """The installed version, or "source tree"."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -57,9 +57,9 @@ def release() -> str:
 
 
 def make(folder: Path) -> Path:
-    """Back the database up into the folder and note it; the file that was made. Raises BackupFailed.
+    """Back up the database into the folder, note the backup, and return its file; raises BackupFailed.
 
-    Whatever is logged meanwhile may be in it; what the head beside it says is in it certainly.
+    Log records written meanwhile may be in it; those up to the head in its description certainly are.
     """
     now = datetime.now(UTC)
     made = folder / f"gateway-{now:%Y%m%dT%H%M%SZ}{_SUFFIXES[connection.vendor]}"
@@ -70,7 +70,7 @@ def make(folder: Path) -> Path:
         "madeAt": now.isoformat(timespec="seconds"),
         "release": release(),
         "database": connection.vendor,
-        "logHead": head_export.head(),
+        "logHead": checkpoint.head(),
         "encryptionKeys": [name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS],
         "logKeys": [name_of_key(key) for key in settings.LOG_KEYS],
     }
@@ -94,7 +94,7 @@ def make(folder: Path) -> Path:
 
 
 def expire(folder: Path, keep: int) -> int:
-    """Remove all but the newest backups of the folder, and their notes; how many were removed."""
+    """Remove all but the `keep` newest backups of the folder, and their notes; return how many were removed."""
     found = sorted(folder.glob(f"gateway-*{_SUFFIXES[connection.vendor]}"))
     surplus = found[:-keep]
     for file in surplus:
@@ -105,33 +105,33 @@ def expire(folder: Path, keep: int) -> int:
 
 
 def describe(file: Path) -> Description:
-    """What was written beside a backup; raises BackupFailed."""
-    beside = file.with_suffix(".json")
+    """Return the description of a backup; raises BackupFailed."""
+    description_file = file.with_suffix(".json")
     try:
-        found: Description = json.loads(beside.read_text("utf-8"))
+        found: Description = json.loads(description_file.read_text("utf-8"))
         if not Description.__required_keys__ <= found.keys():
             raise ValueError
     except OSError as error:
-        raise BackupFailed(f"{beside}: {error.strerror}") from None
+        raise BackupFailed(f"{description_file}: {error.strerror}") from None
     except ValueError:
-        raise BackupFailed(f"{beside}: does not describe a backup") from None
+        raise BackupFailed(f"{description_file}: does not describe a backup") from None
     if found["database"] != connection.vendor:
         raise BackupFailed(f"{file} is of {found['database']}, and this gateway works with {connection.vendor}")
     return found
 
 
 def missing_keys(description: Description) -> list[str]:
-    """Which keys of the backup are not configured, in words."""
+    """The keys that a backup needs and that are not configured, in words."""
     known = {name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS}
-    known_of_log = {name_of_key(key) for key in settings.LOG_KEYS}
+    known_log_keys = {name_of_key(key) for key in settings.LOG_KEYS}
     return [
         *(f"encryption key {n}" for n, key in enumerate(description["encryptionKeys"], 1) if key not in known),
-        *(f"log key {n}" for n, key in enumerate(description["logKeys"], 1) if key not in known_of_log),
+        *(f"log key {n}" for n, key in enumerate(description["logKeys"], 1) if key not in known_log_keys),
     ]
 
 
 def load(file: Path) -> None:
-    """Put the backup in the place of whatever is in the database; raises BackupFailed."""
+    """Replace the content of the database with the backup; raises BackupFailed."""
     parameters = connection.get_connection_params()
     connection.close()
     if connection.vendor == "sqlite":
@@ -144,11 +144,11 @@ def load(file: Path) -> None:
         *("--dbname", _conninfo(parameters), str(file)),
         password=parameters.get("password"),
     )
-    _drop_tables_besides(file)
+    _drop_other_tables(file)
 
 
-def _drop_tables_besides(file: Path) -> None:
-    """What a later release made and the backup knows nothing of: migrations will make it again."""
+def _drop_other_tables(file: Path) -> None:
+    """Drop tables that are not in the backup, since a later release made them; migrations would fail on them."""
     listed = set(re.findall(r" TABLE public (\S+) ", _run_tool("pg_restore", "--list", str(file))))
     with connection.cursor() as cursor:
         for table in set(connection.introspection.table_names()) - listed:
@@ -156,7 +156,7 @@ def _drop_tables_besides(file: Path) -> None:
 
 
 def is_empty() -> bool:
-    """Whether the database has no table at all."""
+    """Whether the database has no tables."""
     return not connection.introspection.table_names()
 
 
@@ -176,8 +176,8 @@ def _dump(file: Path) -> None:
 
 
 def _conninfo(parameters: Mapping[str, Any]) -> str:
-    """How libpq reaches the database, without the password: others see the arguments of a process."""
-    return make_conninfo(**{name: value for name, value in parameters.items() if name not in _OF_DJANGO and value})
+    """The connection string for libpq, without the password, since other accounts can see a process' arguments."""
+    return make_conninfo(**{name: value for name, value in parameters.items() if name not in _NOT_LIBPQ and value})
 
 
 def _run_tool(name: str, *arguments: str, password: str | None = None) -> str:
@@ -185,9 +185,9 @@ def _run_tool(name: str, *arguments: str, password: str | None = None) -> str:
     if program is None:
         raise BackupFailed(f"{name} is not installed (Debian: postgresql-client)")
     environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
-    done = subprocess.run(  # noqa: S603 - a program of PostgreSQL's with arguments of ours
+    completed = subprocess.run(  # noqa: S603 - PostgreSQL's program with our arguments
         [program, *arguments], env=environment, capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
-        raise BackupFailed(f"{name}: {done.stderr.strip()}")
-    return done.stdout
+    if completed.returncode != 0:
+        raise BackupFailed(f"{name}: {completed.stderr.strip()}")
+    return completed.stdout

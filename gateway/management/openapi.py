@@ -1,4 +1,4 @@
-"""The OpenAPI documents of a release, made from the registry as they are served in Development."""
+"""Makes the OpenAPI documents of a release, the same as those served in Development."""
 
 import json
 from pathlib import Path
@@ -16,18 +16,18 @@ SURFACES = (Surface.API, Surface.REST)
 
 
 def document(surface: Surface) -> dict[str, Any]:
-    """The OpenAPI document of a surface."""
+    """Make the OpenAPI document of a surface."""
     with patched_settings(document_settings(surface)):
         patterns = api_urls if surface is Surface.API else rest_urls
         schema: dict[str, Any] = SchemaGenerator(patterns=patterns).get_schema(request=None, public=True)
     return schema
 
 
-def as_text(described: dict[str, Any]) -> str:
-    """A document as it is printed and kept."""
-    return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+def rendered(document: dict[str, Any]) -> str:
+    """Render a document as it is printed and stored."""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def kept_file(surface: Surface) -> Path:
-    """Where the document of this release is in the repository."""
+def document_file(surface: Surface) -> Path:
+    """The file in the repository with the document of a surface."""
     return Path(settings.BASE_DIR) / "docs" / "openapi" / f"{surface.value}.json"

@@ -1,6 +1,6 @@
-"""The tables of docs/ that are made from the code: settings, permissions, events and errors.
+"""Makes the tables in docs/ from the code: settings, permissions, events and errors.
 
-A page holds each of its tables between two comments; the text around them is written by hand.
+A page has each of its tables between two comments; the text around them is written by hand.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from audit.webhooks.catalogue import events
+from audit.webhooks.events import all_events
 from core.configuration import Configuration, RateLimit
-from core.errors import every_error
+from core.errors import anchor_of, error_classes
 from core.operation import operations
 from keys.permission_catalogue import GRANTABLE, MEANINGS
 
@@ -21,7 +21,7 @@ DOCS = Path(settings.BASE_DIR) / "docs"
 
 
 def settings_table() -> str:
-    """Every key of the configuration, a table for each section."""
+    """Every key of the configuration, with a table for each section."""
     return "\n\n".join(
         f"### {section}\n\n"
         + _table(
@@ -36,7 +36,7 @@ def settings_table() -> str:
 
 
 def permissions_table() -> str:
-    """Every permission by group: what it allows, its risk, which operations ask for it, and who may hold it."""
+    """Every permission by group: what it allows, its danger, who may hold it, and the operations that need it."""
     asked_by: dict[str, list[str]] = {}
     for operation in operations():
         for permission in operation.permission:
@@ -65,21 +65,26 @@ def events_table() -> str:
         ("Event", "Groups", "Meaning"),
         (
             (f"`{event.name}`", ", ".join(f"`{group.value}`" for group in event.groups), event.meaning)
-            for event in events()
+            for event in all_events()
         ),
     )
 
 
 def errors_table() -> str:
-    """Every code that an answer can have, by status."""
+    """Every error code that an answer can have, by status."""
     for module in ("gateway.urls", "gateway.tasks"):
-        import_module(module)  # what answers requests and works on them has then declared its errors
+        import_module(module)  # these import all modules that declare errors
     known: dict[tuple[int, str], str] = {}
-    for error in every_error():  # a code's own class comes before those that say the same in other words
+    for error in error_classes():  # a code's own class comes before those that say the same in other words
         known.setdefault((error.status, error.code), error.title)
+    lines = sorted(known.items())
+    first = {code: status for (status, code), _ in reversed(lines)}
     return _table(
         ("Status", "Code", "Meaning"),
-        ((str(status), f"`{code}`", title) for (status, code), title in sorted(known.items())),
+        (
+            (str(status), f'<a id="{anchor_of(code)}"></a>`{code}`' if first[code] == status else f"`{code}`", title)
+            for (status, code), title in lines
+        ),
     )
 
 
@@ -89,11 +94,11 @@ TABLES: Final[dict[tuple[str, str], Callable[[], str]]] = {
     ("events.md", "events"): events_table,
     ("api.md", "errors"): errors_table,
 }
-"""By page and by the name between its comments."""
+"""By page, and by the table's name in the comments."""
 
 
-def filled(page: str) -> str:
-    """A page of docs/ as it should be, with its tables made anew. Raises ValueError where a table has no place."""
+def filled_page(page: str) -> str:
+    """Return a page of docs/ with its tables updated; raises ValueError unless each table has exactly one place."""
     text = (DOCS / page).read_text("utf-8")
     for (on_page, name), make in TABLES.items():
         if on_page != page:

@@ -1,1 +1,1 @@
-"""What happens to every request before and after its view. Who the caller is and what they may do is not known here."""
+"""The middleware around every view. It does not know who the caller is or what they may do."""

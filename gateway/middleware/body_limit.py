@@ -1,9 +1,9 @@
-"""The size of a request: its address, and its body, which is read here before the view. What it says is not looked at.
+"""Limits the size of a request's URI and body. The body is read here, before the view, but not parsed.
 
-`gateway.server` has received the body before, as far as `expected_body` lets it, so that reading never waits here. What
-granian 2.8 does in front of that (seen with raw sockets): a malformed, negative or contradictory Content-Length is 400,
-and with both Content-Length and `Transfer-Encoding: chunked` the length is dropped. A chunked body can be read from
-`wsgi.input`, where Django, which goes by the length, sees an empty one.
+`gateway.server` has already received the body, as far as `expected_body` allows, so reading never blocks here. Before
+that granian 2.8 (observed with raw sockets) answers a malformed, negative or contradictory Content-Length with 400, and
+drops the Content-Length of a request that also has `Transfer-Encoding: chunked`. A chunked body is in `wsgi.input`, but
+Django goes by the length and would see an empty one.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,31 +15,29 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from core.errors import BodyTooLarge, GatewayError, InvalidRequest, LengthRequired, MalformedRequest, UriTooLong
-from gateway.pipeline.batch_shapes import batch_paths
+from gateway.pipeline.batches import batch_paths
 from gateway.surfaces.problems import error_response, is_machine_path
 
-MAX_ADDRESS = 16 * 1024
+MAX_URI_LENGTH = 16 * 1024
 """Characters of path and query."""
+
 NOT_RECEIVED: Final = "gateway.body_not_received"
-"""The variable of the environment with the GatewayError of a body that did not arrive whole."""
+"""The WSGI environment's key for the GatewayError of a body that did not arrive completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedBody:
-    """A body that may be taken: its length, None when its end will tell, and the most that it may have."""
+    """A body that may be received: its length (None if it is chunked), and its maximum size."""
 
     length: int | None
     limit: int
 
 
 def expected_body(environ: Mapping[str, Any]) -> ExpectedBody | None:
-    """The body that a request brings, by its WSGI environment; None when it has none.
-
-    Raises what the answer is when it cannot be taken, whatever it is.
-    """
+    """Return the body that a request's headers announce, or None without one; raises the GatewayError of a refusal."""
     stated: str = environ.get("CONTENT_LENGTH") or ""
     if not stated:
-        # HTTP/2 has bodies without a length and without that header, but nothing else has.
+        # Only HTTP/2 has bodies with neither of these headers.
         if "HTTP_TRANSFER_ENCODING" in environ:
             if not is_machine_path(environ["PATH_INFO"]):
                 raise LengthRequired
@@ -62,7 +60,7 @@ def _limit(environ: Mapping[str, Any]) -> int:
 
 
 def _read(environ: Mapping[str, Any]) -> bytes | None:
-    """The body; None when there is none. Raises what the answer is when it cannot be taken."""
+    """Return the body, or None without one; raises the GatewayError of a refusal."""
     expected = expected_body(environ)
     if expected is None:
         return None
@@ -76,20 +74,20 @@ def _read(environ: Mapping[str, Any]) -> bytes | None:
     body = environ["wsgi.input"].read(expected.limit + 1)
     if len(body) > expected.limit:
         raise BodyTooLarge(maxBodyBytes=expected.limit)
-    if not body:  # that must not pass for a request without a body
+    if not body:  # an empty chunked body must not pass for a request without a body
         raise LengthRequired
     return body
 
 
 class BodyLimitMiddleware:
-    """Refuses what is too large, and hands the view a body that is complete."""
+    """Refuses requests that are too large, and gives the view a complete body."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         query = request.META.get("QUERY_STRING", "")
-        if len(request.META.get("PATH_INFO", "")) + len(query) + bool(query) > MAX_ADDRESS:
+        if len(request.META.get("PATH_INFO", "")) + len(query) + bool(query) > MAX_URI_LENGTH:
             return error_response(request, UriTooLong())
         try:
             body = _read(request.META)
@@ -101,7 +99,7 @@ class BodyLimitMiddleware:
 
 
 def _hand_over(request: Any, body: bytes) -> None:
-    """Let Django find the body where it keeps one that it has read itself."""
+    """Put the body where Django stores one that it has read itself."""
     request.META["CONTENT_LENGTH"] = str(len(body))
     request._body = body
     request._stream = BytesIO(body)

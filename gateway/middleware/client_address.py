@@ -1,6 +1,6 @@
-"""Whose request it is, by address: the peer, or what known proxies report of it. No limit is applied here.
+"""Determines the client's IP address: the peer's, or the one that known proxies report.
 
-A client's `X_Forwarded_For` cannot take the place of a proxy's `X-Forwarded-For`: `gateway.server` drops such names.
+A client cannot forge a proxy's `X-Forwarded-For` by `X_Forwarded_For`: `gateway.server` drops headers with underscores.
 """
 
 from collections.abc import Callable
@@ -10,36 +10,36 @@ from ipaddress import IPv4Address
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from core.network.ip_addresses import Address, KnownAddresses, parse_address
+from core.ip_addresses import Address, AddressList, parse_address
 
 _THIS_MACHINE = IPv4Address("127.0.0.1")
 
 
 @lru_cache(maxsize=1024)
 def peer_address(remote: str) -> Address:
-    """The peer of the connection. One on a unix socket has no address: it is a process of this machine."""
+    """The address of a connection's peer. The peer of a unix socket, which has none, counts as 127.0.0.1."""
     return parse_address(remote) or _THIS_MACHINE
 
 
-def forwarded_address(peer: Address, forwarded_for: str, proxies: KnownAddresses) -> Address:
-    """Walk X-Forwarded-For from the right as long as the one who wrote the entry is a known proxy."""
+def forwarded_address(peer: Address, forwarded_for: str, proxies: AddressList) -> Address:
+    """Return the client's address: walk X-Forwarded-For from the right while known proxies have added its entries."""
     address = peer
     for entry in reversed(forwarded_for.split(",")):
         if address not in proxies:
             break
         reported = parse_address(entry)
-        if reported is None:  # nothing left of a malformed entry can be believed
+        if reported is None:  # entries to the left of a malformed one cannot be trusted
             break
         address = reported
     return address
 
 
 class ClientAddressMiddleware:
-    """Sets `request.client_address`, and takes X-Forwarded-Proto away from everybody but known proxies."""
+    """Sets `request.client_address`, and drops X-Forwarded-Proto unless a known proxy sent it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
-        self.proxies = KnownAddresses(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
+        self.proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         address = peer_address(request.META.get("REMOTE_ADDR", ""))

@@ -1,7 +1,7 @@
-"""Text of others in pages: what nobody sees is marked, and what is read from right to left moves nothing beside it.
+"""Protects pages from deceptive text: marks invisible characters, and isolates right-to-left text from its neighbours.
 
-Names of objects, keys, people, reasons and values come from the directory and from clients. Wherever a page shows one,
-it passes here, whichever template has put it there.
+Names of objects, keys and people, reasons and values come from the directory and from clients. Every page passes
+through this middleware, so that no template can forget one of them.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from core.text.unseen import RIGHT_TO_LEFT, escaped_in_json, with_unseen_marked, with_unseen_replaced
+from core.text.invisible import RIGHT_TO_LEFT, escaped_in_json, mark_invisible, replace_invisible
 
-_OWN = "\t\n\r\u00a0\u202f"
-"""What our own texts and templates have: line ends, and spaces that do not break."""
-_SUSPICIOUS = re.compile(
-    r"[^\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0370-\u052f\u2010-\u2027\u202f-\u205e\u20a0-\u27ff]"
-)
-"""Outside of what nearly every page has: a page without it is left as it is, which is quick to see."""
+_USED_BY_TEMPLATES = "\t\n\r\u00a0\u202f"
+"""Invisible characters that our own texts and templates use: line ends and non-breaking spaces."""
+
+_UNUSUAL = re.compile(r"[^\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0370-\u052f\u2010-\u2027\u202f-\u205e\u20a0-\u27ff]")
+"""Any character that few pages contain. A page without one, which is quick to check, stays as it is."""
+
 _PIECE = re.compile(
     r"(?P<script><script\b.*?</script\s*>)"
     r"|(?P<field><textarea\b.*?</textarea\s*>)"
@@ -28,12 +28,12 @@ _PIECE = re.compile(
     r"|(?P<text>[^<]+|<)",
     re.DOTALL | re.IGNORECASE,
 )
-_READ_BY_PEOPLE = re.compile(r"(\s(?:title|aria-label|alt|placeholder)=)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+_VISIBLE_ATTRIBUTE = re.compile(r"(\s(?:title|aria-label|alt|placeholder)=)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 _FIRST_TAG = re.compile(r"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
 
 
 class DeceivingTextMiddleware:
-    """Marks in every page what nobody sees, and isolates what is read from right to left."""
+    """Marks invisible characters in every page, and isolates right-to-left text."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -43,55 +43,62 @@ class DeceivingTextMiddleware:
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
         if is_page and isinstance(response, HttpResponse) and not response.headers.get("Content-Encoding"):
             page = response.content.decode()
-            if _SUSPICIOUS.search(page):
-                response.content = plainly(page).encode()
+            if _UNUSUAL.search(page):
+                response.content = mark_deceiving_text(page).encode()
                 if "Content-Length" in response.headers:
                     response.headers["Content-Length"] = str(len(response.content))
         return response
 
 
-def plainly(page: str) -> str:
-    """A page, or a part of one, in which no text deceives.
+def mark_deceiving_text(page: str) -> str:
+    """Return a page, or a part of one, with its deceptive text marked.
 
-    Only what people read is marked: what a form sends back stays what it is, written as character references.
+    Only text that people read is marked; values that a form sends back keep their characters, as character references.
     """
-    return _PIECE.sub(_piece, page)
+    return _PIECE.sub(_treat_piece, page)
 
 
-def _piece(found: re.Match[str]) -> str:
+def _treat_piece(found: re.Match[str]) -> str:
     whole = found[0]
-    if not _SUSPICIOUS.search(whole):
+    if not _UNUSUAL.search(whole):
         return whole
-    return _WAYS[found.lastgroup or "text"](whole)
+    return _TREATMENTS[found.lastgroup or "text"](whole)
 
 
-def _text(text: str) -> str:
-    return RIGHT_TO_LEFT.sub(lambda run: f"<bdi>{run[0]}</bdi>", _marked(text))
+def _treat_text(text: str) -> str:
+    return RIGHT_TO_LEFT.sub(lambda run: f"<bdi>{run[0]}</bdi>", _mark_invisible(text))
 
 
-def _raw(element: str) -> str:
-    """What it holds is shown by itself, and no other element may stand in it."""
+def _treat_raw(element: str) -> str:
+    """Mark the content of an element that may not contain other elements, such as `<bdi>`."""
     tag = _FIRST_TAG.match(element)
     end = tag.end() if tag else 0
-    return _tag(element[:end]) + _marked(element[end:])
+    return _treat_tag(element[:end]) + _mark_invisible(element[end:])
 
 
-def _script(element: str) -> str:
-    return with_unseen_replaced(element, escaped_in_json, but=_OWN)
+def _treat_script(element: str) -> str:
+    return replace_invisible(element, escaped_in_json, but=_USED_BY_TEMPLATES)
 
 
-def _tag(tag: str) -> str:
-    return _referenced(_READ_BY_PEOPLE.sub(lambda found: found[1] + _marked(found[2]), tag))
+def _treat_tag(tag: str) -> str:
+    return _as_references(_VISIBLE_ATTRIBUTE.sub(lambda found: found[1] + _mark_invisible(found[2]), tag))
 
 
-def _marked(text: str) -> str:
-    return with_unseen_marked(text, but=_OWN)
+def _mark_invisible(text: str) -> str:
+    return mark_invisible(text, but=_USED_BY_TEMPLATES)
 
 
-def _referenced(text: str) -> str:
-    return with_unseen_replaced(text, lambda each: f"&#x{ord(each):X};", but=_OWN)
+def _as_references(text: str) -> str:
+    return replace_invisible(text, lambda each: f"&#x{ord(each):X};", but=_USED_BY_TEMPLATES)
 
 
-_WAYS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
-    {"script": _script, "field": _referenced, "raw": _raw, "comment": _marked, "tag": _tag, "text": _text}
+_TREATMENTS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
+    {
+        "script": _treat_script,
+        "field": _as_references,
+        "raw": _treat_raw,
+        "comment": _mark_invisible,
+        "tag": _treat_tag,
+        "text": _treat_text,
+    }
 )

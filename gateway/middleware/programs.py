@@ -1,17 +1,17 @@
-"""Programs' requests go straight to their views: nothing of what serves people is on their way."""
+"""Sends requests of programs straight to their views, and renders all their errors as problem details."""
 
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 
-from core.errors import NotFound
-from gateway.surfaces.problems import error_of, problem_response
+from core.errors import GatewayError, NotFound
+from gateway.surfaces.problems import as_problem, error_of, error_response, is_machine_path, problem_response
 from gateway.surfaces.routes import is_for_programs, route_of
 
 
 class ProgramsMiddleware:
-    """The end of the way for whatever only programs ask; a session cookie is not even looked at. Others go on."""
+    """Answers requests to the paths of programs without the middleware for browsers, hence without sessions."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -25,5 +25,24 @@ class ProgramsMiddleware:
         try:
             response = route.view(request, **route.arguments)
             return response.render() if isinstance(response, SimpleTemplateResponse) else response
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes a problem, logged if nobody foresaw it
+        except Exception as error:  # noqa: BLE001 - every error becomes a problem, and an unexpected one is logged
             return problem_response(request, error_of(error))
+
+
+class ProblemMiddleware:
+    """Renders errors as problem details on machine paths, and a GatewayError elsewhere as a page."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if response.status_code >= 400 and is_machine_path(request.path):
+            return as_problem(request, response)
+        return response
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Handle exceptions of plain Django views; REST framework has already handled those of its own."""
+        if is_machine_path(request.path):
+            return problem_response(request, error_of(exception))
+        return error_response(request, exception) if isinstance(exception, GatewayError) else None

@@ -1,14 +1,17 @@
-"""The rate limits of a request: which apply, and what its answer says of them.
+"""Chooses and applies the rate limits of a request, and reports them in its response. `core.rate_limits` counts.
 
-The counting is in `core.rate_limits`.
+People who share an IP address, behind one proxy, may hit a limit without having done anything wrong: they see a page
+that waits, retries by itself, and keeps what they had typed.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Final
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.template.loader import render_to_string
 
 from core.errors import RateLimited, ServiceUnavailable
 from core.operation import RateCategory
@@ -23,10 +26,11 @@ from core.rate_limits import (
     count,
     current_limits,
 )
-from gateway.middleware.rate_limit_page import is_page, page_that_waits
+from gateway.middleware.people import CONTENT_SECURITY_POLICY
 from gateway.monitoring import metrics
-from gateway.surfaces.problems import error_response
+from gateway.surfaces.problems import error_response, in_language_of_request
 from gateway.surfaces.routes import route_of
+from keys.agents.metadata import ENDPOINT
 
 EXEMPT_PATHS = ("/health", "/health/ready")
 
@@ -35,7 +39,7 @@ class PathLimits:
     """The limits configured for single paths (`RateLimiting:Paths`)."""
 
     def __init__(self, limits: Iterable[tuple[str, Policy]]) -> None:
-        # The longest literal part wins; of equals, the one that is written first.
+        # The path with the most literal characters wins; among equals, the one configured first.
         ordered = sorted(limits, key=lambda item: -len(item[0].replace("*", "")))
         self._patterns = [
             (re.compile(".*".join(re.escape(part) for part in path.split("*")), re.DOTALL), policy)
@@ -47,13 +51,13 @@ class PathLimits:
 
 
 class RateLimitMiddleware:
-    """Counts every request, refuses those over a limit, and says on every answer how much is left."""
+    """Counts every request, refuses those over a limit, and tells in every response how much is left."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
         configuration = settings.CONFIGURATION.RateLimiting
         self.enabled = configuration.Enabled
-        self.globally = Policy.of(RateCategory.GLOBAL, configuration.Global)
+        self.global_policy = Policy.of(RateCategory.GLOBAL, configuration.Global)
         self.categories: dict[RateCategory, Policy] = {
             category: Policy.of(category, getattr(configuration, category))
             for category in RateCategory
@@ -76,13 +80,13 @@ class RateLimitMiddleware:
             response = self._respond(request, category, limits)
         finally:
             current_limits.reset(token)
-        self._describe(response, category, limits)
+        self._add_headers(response, category, limits)
         return response
 
     def _respond(self, request: HttpRequest, category: RateCategory, limits: RequestLimits) -> HttpResponseBase:
         subject = address_subject(request.client_address)  # type: ignore[attr-defined]
-        counted = [(self.globally, subject)]
-        # A password change is counted by its operation, for the account that it finds.
+        counted = [(self.global_policy, subject)]
+        # The operation itself counts a password change, against the account.
         if category is not RateCategory.PASSWORD_CHANGE and (own := limits.override or self.categories.get(category)):
             counted.append((own, subject))
         try:
@@ -94,28 +98,32 @@ class RateLimitMiddleware:
         exceeded = [usage for usage in limits.usages if usage.is_exceeded]
         if exceeded:
             metrics.count_refusal(exceeded[0].policy.name)
-            seconds = max(usage.rest for usage in exceeded)
+            seconds = max(usage.seconds_left for usage in exceeded)
             limited = RateLimited(retry_after=seconds)
             if is_page(request):
-                return page_that_waits(request, limited, seconds=seconds)
+                return waiting_page(request, limited, seconds=seconds)
+            if request.path == ENDPOINT and _is_small(request):
+                request.limit_refusal = limited  # type: ignore[attr-defined]  # the result of a tool, if it is a call
+                return self.get_response(request)
             return error_response(request, limited)
         return self.get_response(request)
 
-    def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
-        """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
+    def _add_headers(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
+        """Add the headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""
         # A view may have counted the request against a further limit.
         counted = tuple(usage.policy for usage in limits.usages)
         own = limits.override or self.categories.get(category)
-        response["RateLimit-Policy"] = _policies(self.globally, own, *counted)
+        response["RateLimit-Policy"] = _policies(self.global_policy, own, *counted)
         if limits.usages:
             response["RateLimit"] = ", ".join(
-                f'"{usage.policy.name}";r={usage.remaining};t={usage.rest}' for usage in _scarcest(limits.usages)
+                f'"{usage.policy.name}";r={usage.remaining};t={usage.seconds_left}'
+                for usage in _scarcest(limits.usages)
             )
 
 
 @lru_cache(maxsize=256)
 def _policies(*policies: Policy | None) -> str:
-    """The value of RateLimit-Policy; of several by one name the first."""
+    """The value of RateLimit-Policy; of policies with the same name, the first."""
     by_name: dict[str, Policy] = {}
     for policy in policies:
         if policy is not None:
@@ -124,10 +132,65 @@ def _policies(*policies: Policy | None) -> str:
 
 
 def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:
-    """One usage for each policy: of the accounts of a batch, the one with the least left."""
+    """One usage for each policy: the one with the least remaining, since a batch counts several accounts."""
     by_name: dict[str, Usage] = {}
     for usage in usages:
         known = by_name.get(usage.policy.name)
         if known is None or usage.remaining < known.remaining:
             by_name[usage.policy.name] = usage
     return by_name.values()
+
+
+PAGES: Final = "/console/"
+_SMALL: Final = 65_536
+"""Bytes. No more is read of a request that is over a limit."""
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_SECRET_FIELDS: Final = ("password", "code", "secret")
+"""A form with a field whose name contains one of these is never written into a page."""
+
+
+def is_page(request: HttpRequest) -> bool:
+    return request.path.startswith(PAGES)
+
+
+def waiting_page(request: HttpRequest, refusal: RateLimited, *, seconds: int) -> HttpResponse:
+    """Return a page with a countdown that then repeats the request, with the fields of a form that was sent.
+
+    For a part of a page, which htmx requests, it is only a message with the countdown.
+    """
+    is_part = "HX-Request" in request.headers
+    fields = _fields_of(request) if request.method == "POST" and not is_part else None
+    context = {
+        "seconds": seconds,
+        "address": request.get_full_path(),
+        "is_form": request.method == "POST",
+        "fields": fields,
+        "request_id": getattr(request, "request_id", ""),
+        "problem": refusal,
+    }
+    template = "console/_rate_limited.html" if is_part else "console/rate_limited.html"
+    with in_language_of_request(request):
+        content = render_to_string(template, context)
+    response = HttpResponse(content, status=refusal.status, headers=refusal.headers)
+    # The middleware that sets these headers on other pages comes after this one.
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _is_small(request: HttpRequest) -> bool:
+    length = request.META.get("CONTENT_LENGTH") or ""
+    return length.isdecimal() and int(length) <= _SMALL
+
+
+def _fields_of(request: HttpRequest) -> list[tuple[str, str]] | None:
+    """Return the fields of a form as sent, or None if they must not be kept; the browser still has them.
+
+    The body size has not been checked yet, so only a small body with a Content-Length is read.
+    """
+    if request.content_type != _FORM or not _is_small(request):
+        return None
+    if any(secret in name.lower() for name in request.POST for secret in _SECRET_FIELDS):
+        return None
+    return [(name, str(value)) for name, values in request.POST.lists() for value in values]

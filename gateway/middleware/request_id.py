@@ -1,4 +1,4 @@
-"""The request id, the access log line and the measurements of every request. Nothing is decided about it here."""
+"""Gives every request its id, access log line, metrics and trace."""
 
 import re
 from collections.abc import Callable
@@ -15,33 +15,35 @@ from gateway.surfaces.routes import metric_label
 from keys.callers import find_caller
 
 ARRIVED_AT: Final = "gateway.arrived_at"
-"""The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
+"""The WSGI environment's key for the `perf_counter` at which the headers had arrived, if known."""
 
-_OF_SUPERVISORS: Final = frozenset({"/health", "/health/ready", "/metrics"})
-"""They come all the time: nobody wants to trace them, and they are none of the requests that are counted."""
+_PROBE_PATHS: Final = frozenset({"/health", "/health/ready", "/metrics"})
+"""Load balancers and Prometheus request these all the time: they are neither traced nor counted."""
 
-_ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+_VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 class RequestIdMiddleware:
-    """Take the client's X-Request-Id or make one, put it on the answer and on every log line in between."""
+    """Takes the client's X-Request-Id or creates one, and adds it to the response and to every log line in between."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         started = request.META.get(ARRIVED_AT) or perf_counter()
-        given = request.META.get("HTTP_X_REQUEST_ID", "")
-        id = given if _ACCEPTED.fullmatch(given) else str(uuid4())
+        sent = request.META.get("HTTP_X_REQUEST_ID", "")
+        id = sent if _VALID_ID.fullmatch(sent) else str(uuid4())
         request.request_id = id  # type: ignore[attr-defined]
-        request_id.set(id)  # threads are reused: it takes the place of the last request's
+        request_id.set(id)  # threads are reused: replace the id of the last request
         response = self._traced(request, id) if tracing.IS_ON else self.get_response(request)
         response["X-Request-Id"] = id
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
-            response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
+            response.headers.setdefault(
+                "Content-Length", str(len(response.content))
+            )  # otherwise granian sends it chunked
         seconds = perf_counter() - started
         operation = metric_label(request)
-        if request.path not in _OF_SUPERVISORS:
+        if request.path not in _PROBE_PATHS:
             metrics.count_request(operation, request.method, response.status_code, seconds)
         line = {
             "method": request.method,
@@ -62,8 +64,8 @@ class RequestIdMiddleware:
         return response
 
     def _traced(self, request: HttpRequest, id: str) -> HttpResponseBase:
-        """Answer it in a span of its own, in the client's trace if it names one."""
-        if request.path in _OF_SUPERVISORS:
+        """Answer the request in a span, as part of the client's trace if it sent one."""
+        if request.path in _PROBE_PATHS:
             return self.get_response(request)
         operation, method = metric_label(request), request.method or ""
         with tracing.span(

@@ -1,1 +1,1 @@
-"""How the gateway is doing: health, readiness, metrics, log lines, the workers' heartbeats and schedule."""
+"""Health, readiness, metrics, log lines, and the workers' heartbeats and schedule."""

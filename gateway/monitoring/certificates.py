@@ -1,7 +1,7 @@
-"""When the certificates end that connections depend on: those of domain controllers, and of the authorities trusted.
+"""When the certificates of domain controllers and of trusted authorities expire.
 
-A domain controller shows its own when it is asked, so each is looked at now and then, off everybody's way. One that is
-never used has its end told too: it is there for the day on which the others are away.
+A background thread reads the certificate of each domain controller from time to time, also of those that are only used
+when the others fail.
 """
 
 import time
@@ -17,19 +17,20 @@ from django.utils import timezone
 from active_directory import Background, read_certificate
 from directory.models import DirectoryConnection
 
-SOON: Final = timedelta(days=30)
-"""How long before its end people are told of it."""
-_LOOK_AGAIN: Final = 3600.0
-_TRY_AGAIN: Final = 300.0
-_ANSWER_WITHIN: Final = 3.0
-"""Seconds: until a certificate is looked at again, or a server that showed none; and that a server has for it."""
+WARN_BEFORE: Final = timedelta(days=30)
+"""How long before a certificate expires people are warned."""
+_RECHECK_SECONDS: Final = 3600.0
+_RETRY_SECONDS: Final = 300.0
+"""When to read a certificate again, and when to ask a server again that did not answer."""
+
+_TIMEOUT_SECONDS: Final = 3.0
 
 Kind = Literal["authority", "server"]
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateEnd:
-    """`name` is the URL of a domain controller, or whom an authority's certificate is for."""
+class CertificateExpiry:
+    """When a certificate expires. `name` is the URL of a domain controller, or the subject of an authority."""
 
     directory: str
     kind: Kind
@@ -37,53 +38,54 @@ class CertificateEnd:
     at: datetime
 
     @property
-    def is_soon(self) -> bool:
-        """Whether somebody should do something about it."""
-        return self.at - timezone.now() < SOON
+    def expires_soon(self) -> bool:
+        """Whether it is time to renew the certificate."""
+        return self.at - timezone.now() < WARN_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Reading:
     ends: datetime | None
-    again_at: float
+    due_at: float
 
 
 class Certificates:
-    """What this process has seen of the servers' certificates, by URL."""
+    """The expiry of the certificates that this process has read from domain controllers."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Look] = {}
+        self._seen: dict[str, _Reading] = {}
         self._background = Background("certificates")
 
-    def ends(self, *, patience: float = 0.0) -> list[CertificateEnd]:
-        """Those of the enabled connections, the next first. Servers not seen yet are waited for so many seconds."""
-        known: list[CertificateEnd] = []
+    def ends(self, *, wait_seconds: float = 0.0) -> list[CertificateExpiry]:
+        """Return the expiries for the enabled connections, earliest first. Waits for servers that were never read."""
+        known: list[CertificateExpiry] = []
         rows = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", "urls", "ca_certificate"))
-        urls = list(dict.fromkeys(url for _, of_row, _ in rows for url in of_row))
-        self._look_at(urls, patience)
-        for name, of_row, authorities in rows:
+        urls = list(dict.fromkeys(url for _, row_urls, _ in rows for url in row_urls))
+        self._refresh(urls, wait_seconds)
+        for name, row_urls, authorities in rows:
             for each in x509.load_pem_x509_certificates(authorities.encode()) if authorities else ():
                 subject = each.subject.rfc4514_string()
-                known.append(CertificateEnd(name, "authority", subject, each.not_valid_after_utc))
-            looks = ((url, self._seen.get(url)) for url in of_row)
-            known += [CertificateEnd(name, "server", url, look.ends) for url, look in looks if look and look.ends]
+                known.append(CertificateExpiry(name, "authority", subject, each.not_valid_after_utc))
+            readings = ((url, self._seen.get(url)) for url in row_urls)
+            known += [CertificateExpiry(name, "server", url, look.ends) for url, look in readings if look and look.ends]
         return sorted(known, key=lambda end: end.at)
 
-    def _look_at(self, urls: list[str], patience: float) -> None:
+    def _refresh(self, urls: list[str], wait_seconds: float) -> None:
         now = time.monotonic()
-        due = [url for url in urls if (look := self._seen.get(url)) is None or look.again_at <= now]
+        due = [url for url in urls if (look := self._seen.get(url)) is None or look.due_at <= now]
         if due:
-            self._background.start(partial(self._look, due))
+            self._background.start(partial(self._read, due))
         if any(url not in self._seen for url in due):
-            self._background.wait(patience)
+            self._background.wait(wait_seconds)
 
-    def _look(self, urls: Sequence[str]) -> None:
+    def _read(self, urls: Sequence[str]) -> None:
         for url in urls:
-            found = read_certificate(url, _ANSWER_WITHIN)
+            found = read_certificate(url, _TIMEOUT_SECONDS)
             before = self._seen.get(url)
-            ends = found.ends if found else before.ends if before else None  # while it is away, what was seen holds
-            self._seen[url] = _Look(ends, time.monotonic() + (_LOOK_AGAIN if found else _TRY_AGAIN))
+            ends = (
+                found.ends if found else before.ends if before else None
+            )  # keep the last reading while a server is down
+            self._seen[url] = _Reading(ends, time.monotonic() + (_RECHECK_SECONDS if found else _RETRY_SECONDS))
 
 
 certificates: Final = Certificates()
-"""Of this process."""

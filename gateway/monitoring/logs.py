@@ -1,4 +1,4 @@
-"""Log lines on standard output: one form for everything that logs, the request id on each, secrets on none."""
+"""Logs to standard output, in one format for all loggers, with the request id and without secrets."""
 
 import json
 import logging.config
@@ -19,24 +19,23 @@ from core.configuration import BadConfiguration
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 _SECRET_NAME = re.compile(r"password|passwd|secret|authorization|x.api.key|token|cookie|csrf", re.IGNORECASE)
-# A key or token of the gateway wherever it stands, tracebacks included; its lookup id may be known.
+# A key or token of the gateway anywhere in a line, tracebacks included. Its lookup id is not secret.
 _SECRET_VALUE = re.compile(r"\b(dg[a-z]_[0-9A-Za-z]{12}_)[0-9A-Za-z]{38}")
 _PLAIN = re.compile(r"[!-~]+")
 
 Event = MutableMapping[str, Any]
 
 request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""The id of the request that is being served, which every line says."""
-
+"""The id of the current request, which is in every line."""
 
 _access: Final = logging.getLogger("gateway.access")
 
 
 class LineHandler(logging.StreamHandler[Any]):
-    """Writes records of logging, and lines that come without one."""
+    """Writes log records, and lines that bypass them."""
 
     def write(self, line: Event) -> None:
-        """Write a line with all its members. A record of logging takes a tenth of a read (docs/performance.md)."""
+        """Write a line without a LogRecord, which would cost a tenth of a read's time (docs/performance.md)."""
         assert isinstance(self.formatter, structlog.stdlib.ProcessorFormatter)
         text = _rendered(line, self.formatter.processors)
         with self.lock or nullcontext():
@@ -45,7 +44,7 @@ class LineHandler(logging.StreamHandler[Any]):
 
 
 def write_access_line(line: Event, *, is_unimportant: bool) -> None:
-    """Write the line of a request that was answered now; what is unimportant is for debugging only."""
+    """Write the line of a request that was just answered, at DEBUG instead of INFO if it is unimportant."""
     level = logging.DEBUG if is_unimportant else logging.INFO
     if not _access.isEnabledFor(level):
         return
@@ -89,14 +88,14 @@ def _drop_empty(_logger: Any, _method: str, event: Event) -> Event:
 
 def _quoted(value: Any) -> str:
     text = str(value)
-    # Quoted as JSON, a value can neither end the line nor pass for another member.
+    # Quoted as JSON, a value can neither end the line nor imitate another member.
     return (
         text if _PLAIN.fullmatch(text) and '"' not in text and "=" not in text else json.dumps(text, ensure_ascii=False)
     )
 
 
 def _as_text(_logger: Any, _method: str, event: Event) -> str:
-    """For people: time, level, what happened, then the members; a traceback below."""
+    """Render a line for people: time, level, event, then the members; a traceback follows."""
     traceback = event.pop("exception", None)
     message = json.dumps(str(event.pop("event", "")), ensure_ascii=False)[1:-1].replace('\\"', '"')
     line = f"{event.pop('timestamp')} {event.pop('level'):<8} {message}"
@@ -112,10 +111,6 @@ def _mask(_logger: Any, _method: str, line: Any) -> Any:
     return _SECRET_VALUE.sub(r"\1<secret>", line)
 
 
-def _has_traceback(record: logging.LogRecord) -> bool:
-    return bool(record.exc_info)
-
-
 _SHARED: Final[list[Any]] = [
     _add_request_id,
     structlog.stdlib.add_log_level,
@@ -128,7 +123,7 @@ _PROCESSORS: Final[list[Any]] = [
     *_SHARED,
     structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
 ]
-"""One list for good: loggers keep the one that they were first used with."""
+"""One list for ever, since loggers are cached with the list that they were first used with."""
 
 
 def configure(options: dict[str, str]) -> None:
@@ -159,7 +154,7 @@ def configure(options: dict[str, str]) -> None:
         {
             "version": 1,
             "disable_existing_loggers": False,
-            "filters": {"traceback": {"()": lambda: _has_traceback}},
+            "filters": {"traceback": {"()": lambda: lambda record: bool(record.exc_info)}},
             "formatters": {"line": formatter},
             "handlers": {
                 "stdout": {
@@ -170,15 +165,15 @@ def configure(options: dict[str, str]) -> None:
             },
             "root": {"handlers": ["stdout"], "level": options["level"]},
             "loggers": {
-                # The access line tells of statuses already; what counts here is a traceback from Django itself.
+                # The access line already has the status; only Django's own tracebacks are wanted.
                 "django.request": {"filters": ["traceback"]},
-                # What they have to say of a request holds its codes and tokens.
+                # At lower levels they log the codes and tokens of requests.
                 "oauthlib": {"level": "WARNING"},
                 "oauth2_provider": {"level": "WARNING"},
-                # Sweeps come every ten seconds; what they do is logged where it is done.
+                # Sweeps run every few seconds, and log themselves what they do.
                 "celery.worker.strategy": {"level": "WARNING"},
                 "celery.app.trace": {"level": "WARNING"},
-                "django.db.backends": {"level": "INFO"},  # at DEBUG it logs every statement with its values
+                "django.db.backends": {"level": "INFO"},  # at DEBUG it logs every statement with its parameters
             },
         }
     )

@@ -1,40 +1,50 @@
-"""What Prometheus may know: requests, their duration, how domain controllers answer, refusals, memory and time, and
-what `gauges` reads when it is asked.
+"""The metrics for Prometheus: counters of all processes, and gauges read from database and broker on each scrape.
 
-Each process writes files of its own and the one that is asked adds them all up (prometheus-client's multiprocess mode).
+Each process writes files of its own, and the one that is scraped adds them up (prometheus-client's multiprocess mode).
+The gauges (what waits, is late, or expires soon) are the same in every web process, so alerts take the maximum over
+hosts and not the sum. A gauge that cannot be read is left out, since in an outage the others matter most.
 """
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.models import Count, Max, Min
+from django.utils import timezone
+from redis import RedisError
 
 from active_directory import Listener, listen
-from audit.security import tell_of_refusals
+from approvals.models import ChangeRequest
+from approvals.statistics import find_waiting
+from audit.chain.sealing import find_unsealed
+from audit.models import OPEN_OUTCOMES, DeliveryState, LogVerification, OperationRecord, WebhookDelivery
+from audit.security import add_refusal_listener
 from core import tracing
+from core.redis.clients import redis_client
+from core.secrets.encryption import UndecryptableSecret
+from gateway.models import NotedBackup
 from gateway.monitoring import metrics_folder
+from gateway.monitoring.certificates import certificates
+from gateway.monitoring.readiness import readiness
+from gateway.monitoring.workers import find_lost_workers, find_workers
+from keys.models import ApiKey
 
 if not metrics_folder.is_chosen():
     metrics_folder.use_for_web()
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    generate_latest,
-)
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from gateway.monitoring.gauges import Gauges
-
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-"""Of the answer. From here, so that nobody else imports prometheus_client before its environment is set."""
+"""Re-exported, so that nobody imports prometheus_client before PROMETHEUS_MULTIPROC_DIR is set."""
 
 _requests = Counter("gateway_requests", "Requests by operation and status.", ["operation", "method", "status"])
 _seconds = Histogram(
@@ -68,13 +78,13 @@ _credentials_refused = Counter(
 _LOGGER: Final = "gateway.directory"
 _logger = structlog.stdlib.get_logger(_LOGGER)
 _level = logging.getLogger(_LOGGER)
-"""At DEBUG a line for each time that a domain controller is asked, with the id of the request that asks."""
+"""At DEBUG, each LDAP operation gets a log line with the id of its request."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 def count_request(name: str, method: str | None, status: int, seconds: float) -> None:
-    """Count one answered request. The name is one from the code: a client cannot invent new ones."""
+    """Count one answered request. `name` is from the code: clients must not be able to create new labels."""
     _requests.labels(name, method if method in _METHODS else "other", status).inc()
     _seconds.labels(name).observe(seconds)
 
@@ -94,28 +104,28 @@ _task_seconds = Histogram(
 
 
 def count_task(name: str, outcome: str, seconds: float) -> None:
-    """Count one task that a worker did; the outcome is `done` or `failed`."""
+    """Count one task that a worker ran; the outcome is `done` or `failed`."""
     _tasks.labels(name, outcome).inc()
     _task_seconds.labels(name).observe(seconds)
 
 
 _Labels = dict[str, str]
-_Places = Sequence[tuple[Sequence[Path], _Labels]]
-_OF_WORKER: Final[_Labels] = {"process": "worker"}
+_Sources = Sequence[tuple[Sequence[Path], _Labels]]
+_WORKER_LABELS: Final[_Labels] = {"process": "worker"}
 
 
-class _Counted(Collector):
-    """What the processes of some folders have counted, added up for those with the same labels.
+class _SummedCounters(Collector):
+    """Adds up the counters of the processes in some folders, separately for each set of labels.
 
-    A worker is restarted without its web server: added up without a label, the sum would seem to begin anew.
+    A worker restarts without its web server: in a common sum, Prometheus would take that for a reset of the counter.
     """
 
-    def __init__(self, places: _Places) -> None:
-        self._places = places
+    def __init__(self, sources: _Sources) -> None:
+        self._sources = sources
 
     def collect(self) -> Iterable[Metric]:
         families: dict[str, Metric] = {}
-        for folders, labels in self._places:
+        for folders, labels in self._sources:
             files = [str(file) for folder in folders for file in folder.glob("*.db")]
             for found in MultiProcessCollector.merge(files, accumulate=True):  # type: ignore[no-untyped-call]
                 family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
@@ -123,66 +133,207 @@ class _Counted(Collector):
         return families.values()
 
 
-class _Processes(Collector):
-    """Memory and processor time of each living process of these folders that can be seen from here."""
+class _ProcessUsage(Collector):
+    """Memory and processor time of the live processes of some folders, as far as this PID namespace shows them."""
 
-    def __init__(self, places: _Places) -> None:
-        self._places = places
+    def __init__(self, sources: _Sources) -> None:
+        self._sources = sources
 
     def collect(self) -> Iterable[Metric]:
         memory = GaugeMetricFamily("gateway_process_resident_bytes", "Resident memory.", labels=["pid", "process"])
         time = GaugeMetricFamily("gateway_process_cpu_seconds", "Processor time used.", labels=["pid", "process"])
         page, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-        for folders, labels in self._places:
-            seen = [folder for folder in folders if metrics_folder.has_numbers_of_here(folder)]
+        for folders, labels in self._sources:
+            seen = [folder for folder in folders if metrics_folder.is_in_our_pid_namespace(folder)]
             files = (file for folder in seen for file in folder.glob("counter_*.db"))
             for pid in sorted({file.stem.partition("_")[2] for file in files}):
                 try:
                     statistics = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
                 except OSError:
-                    continue  # it has ended; what it counted stays
+                    continue  # the process has ended, though its counters remain
                 named = [pid, labels.get("process", "web")]
                 memory.add_metric(named, int(statistics[21]) * page)
                 time.add_metric(named, (int(statistics[11]) + int(statistics[12])) / ticks)
         return [memory, time]
 
 
-class _Directories(Listener):
-    """How each domain controller answers; told by the LDAP layer."""
+class _DirectoryMetrics(Listener):
+    """Measures how each domain controller answers; the LDAP layer calls it."""
 
     def used(self, server: str, kind: str, seconds: float) -> None:
         _directory_seconds.labels(server, kind).observe(seconds)
         if _level.isEnabledFor(logging.DEBUG):
             _logger.debug("directory asked", kind=kind, server=server, ms=round(seconds * 1000, 1))
-        tracing.past(f"LDAP {kind}", seconds, **{"server.address": server})
+        tracing.record_past_span(f"LDAP {kind}", seconds, **{"server.address": server})
 
     def failed(self, server: str, kind: str, error: str) -> None:
         _directory_failures.labels(server, kind, error).inc()
         _logger.debug("directory failed", kind=kind, server=server, error=error)
-        tracing.event(f"LDAP {kind} failed", **{"server.address": server, "error.type": error})
+        tracing.add_event(f"LDAP {kind} failed", **{"server.address": server, "error.type": error})
 
     def waited(self, seconds: float) -> None:
         _directory_waits.observe(seconds)
 
 
-listen(_Directories())
-tell_of_refusals(lambda kind: _credentials_refused.labels(kind.value).inc())
+listen(_DirectoryMetrics())
+add_refusal_listener(lambda kind: _credentials_refused.labels(kind.value).inc())
 
 
 def exposition() -> bytes:
-    """What a web server tells, in Prometheus' text format: of its processes, of this host's workers, of what waits."""
-    places: _Places = [([metrics_folder.of_this_process()], {}), (metrics_folder.of_workers(), _OF_WORKER)]
-    return _rendered(places, Gauges())
+    """The metrics of a web server, its host's workers and the gauges, in Prometheus' text format."""
+    sources: _Sources = [([metrics_folder.own_folder()], {}), (metrics_folder.worker_folders(), _WORKER_LABELS)]
+    return _render(sources, Gauges())
 
 
 def exposition_of_worker() -> bytes:
-    """What a worker tells of its own processes."""
-    return _rendered([([metrics_folder.of_this_process()], _OF_WORKER)])
+    """The metrics of a worker's own processes, in Prometheus' text format."""
+    return _render([([metrics_folder.own_folder()], _WORKER_LABELS)])
 
 
-def _rendered(places: _Places, *others: Gauges) -> bytes:
+def _render(sources: _Sources, *others: Collector) -> bytes:
     registry = CollectorRegistry()
-    collectors: tuple[Collector, ...] = (_Counted(places), _Processes(places), *others)
+    collectors: tuple[Collector, ...] = (_SummedCounters(sources), _ProcessUsage(sources), *others)
     for each in collectors:
         registry.register(each)
     return generate_latest(registry)
+
+
+_SOON: Final = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
+_CERTIFICATE_WAIT_SECONDS: Final = 3.0
+"""How long a process waits, once, for certificates that it has not read yet."""
+
+_MOST_COUNTED: Final = 1000
+"""How far deliveries are counted, so that a scrape takes as long whatever an endpoint that is away has left.
+
+PostgreSQL counts so few by the index, also while it has no statistics of the table.
+"""
+
+_QUEUE: Final = "celery"
+"""Celery's default name for its only queue."""
+
+
+class Gauges(Collector):
+    """Reads the gauges from the database, the broker and this process."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every gauge that can be read now."""
+        for read in _READERS:
+            try:
+                yield from list(read())
+            except (DatabaseError, RedisError, OSError, UndecryptableSecret):
+                continue
+
+
+def _gauge(name: str, description: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"gateway_{name}", description, value=value)
+
+
+def _labelled(name: str, description: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    """A gauge with one value for each label value."""
+    gauge = GaugeMetricFamily(f"gateway_{name}", description, labels=[label])
+    for of, value in values:
+        gauge.add_metric([of], value)
+    return gauge
+
+
+def _age(since: datetime | None) -> float:
+    """Seconds since then; 0 for None."""
+    return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
+
+
+def _change_requests() -> Iterator[Metric]:
+    found = find_waiting(ChangeRequest.objects.all())
+    by_risk = ((risk.value, count) for risk, count in found.by_risk.items())
+    yield _labelled("change_requests_waiting", "Change requests that wait for a decision.", "risk", by_risk)
+    age = found.oldest_age.total_seconds() if found.oldest_age else 0
+    yield _gauge("change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none.", age)
+
+
+def _records() -> Iterator[Metric]:
+    found: dict[str, Any] = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES).aggregate(
+        count=Count("id"), oldest=Min("at")
+    )
+    yield _gauge("log_open_records", "Records of changes whose outcome is not known yet.", found["count"])
+    yield _gauge("log_open_oldest_seconds", "Age of the oldest of them, 0 when there is none.", _age(found["oldest"]))
+
+
+def _seals() -> Iterator[Metric]:
+    found = find_unsealed()
+    yield _gauge("log_unsealed_records", "Records that no seal holds yet.", found.count)
+    yield _gauge("log_unsealed_oldest_seconds", "Age of the oldest of them: the lag of sealing.", _age(found.oldest))
+    yield _gauge("log_refused_records", "Records that are not the gateway's own.", found.refused)
+    last = LogVerification.objects.order_by("-at").first()
+    if last is not None:
+        yield _gauge("log_verified_timestamp_seconds", "When the log was last verified.", last.at.timestamp())
+        yield _gauge("log_intact", "1 if nothing was found then, else 0.", last.finding is None)
+
+
+def _webhooks() -> Iterator[Metric]:
+    waiting, dead = _deliveries(DeliveryState.WAITING), _deliveries(DeliveryState.DEAD)
+    yield _gauge("webhook_deliveries_waiting", "Webhook events that are not delivered yet.", waiting["count"])
+    yield _gauge("webhook_oldest_seconds", "Age of the oldest of them, 0 when there is none.", _age(waiting["oldest"]))
+    yield _gauge("webhook_deliveries_dead", "Webhook events that were given up.", dead["count"])
+
+
+def _deliveries(state: DeliveryState) -> dict[str, Any]:
+    """How many deliveries are in a state, as far as they are counted, and when the oldest was made."""
+    oldest = WebhookDelivery.objects.filter(state=state).order_by("created_at").values("created_at")[:_MOST_COUNTED]
+    return oldest.aggregate(count=Count("created_at"), oldest=Min("created_at"))
+
+
+def _keys() -> Iterator[Metric]:
+    now = timezone.now()
+    valid = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now)
+    expiring = ((name, valid.filter(expires_at__lte=now + time).count()) for name, time in _SOON.items())
+    yield _labelled("api_keys_expiring", "Valid API keys that expire within this time.", "within", expiring)
+
+
+def _certificates() -> Iterator[Metric]:
+    """A connection without its own authority trusts the system's, which are not reported."""
+    servers = GaugeMetricFamily(
+        "gateway_directory_certificate_expiry_timestamp_seconds",
+        "When the certificate ends that a domain controller shows.",
+        labels=["directory", "server"],
+    )
+    authorities: dict[str, float] = {}
+    for end in certificates.ends(wait_seconds=_CERTIFICATE_WAIT_SECONDS):  # the earliest comes first
+        if end.kind == "server":
+            servers.add_metric([end.directory, end.name], end.at.timestamp())
+        else:
+            authorities.setdefault(end.directory, end.at.timestamp())
+    yield _labelled(
+        "directory_ca_expiry_timestamp_seconds",
+        "When the certificate authority of a connection ends, the earliest of several.",
+        "directory",
+        authorities.items(),
+    )
+    yield servers
+
+
+def _workers() -> Iterator[Metric]:
+    yield _labelled(
+        "worker_lost_seconds",
+        "Time since the last sign of life of a worker that did not say that it ends; for an hour.",
+        "worker",
+        ((worker.name, _age(worker.seen_at)) for worker in find_lost_workers()),
+    )
+    yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
+    with redis_client(settings.REDIS_URL, seconds=1) as redis:
+        queued: Any = redis.llen(_QUEUE)
+    yield _gauge("tasks_queued", "Tasks that no worker has taken yet.", queued)
+
+
+def _backups() -> Iterator[Metric]:
+    last = NotedBackup.objects.aggregate(at=Max("made_at"))["at"]
+    seconds = last.timestamp() if last else 0.0
+    yield _gauge("last_backup_timestamp_seconds", "When `gateway backup` last made one, 0 for never.", seconds)
+
+
+def _checks() -> Iterator[Metric]:
+    found = ((check.name, check.detail is None) for check in readiness.latest_checks())
+    yield _labelled("check_ok", "Whether what the gateway works with was there lately: 1, else 0.", "check", found)
+
+
+_READERS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (
+    *(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks),
+)

@@ -1,11 +1,11 @@
-"""The files in which each process counts, and which processes belong together: those of one server or one worker.
+"""The folders for the metrics files of processes, one for each server or worker with its child processes.
 
-They lie in memory (`GATEWAY_METRICS_DIR`): a process that writes to a mapped file is ended where the disk is full.
+They are in memory (`GATEWAY_METRICS_DIR`), since a full disk kills a process that writes to a mapped file.
 
-A folder is named for the process that started the others, and for the namespace in which its number counts: containers
-may share the place, and in each of them the first process has the number 1. Whoever counts in a folder holds a lock on
-it (flock(2)), which ends with the process however it ends and is seen by other containers too. Process numbers are
-given out again, so folders that nobody holds are removed: old files would be taken for those of a new process.
+A folder is named after the parent process and its PID namespace: containers may share the directory, and the first
+process of each has PID 1. A process that uses a folder holds a lock on it (flock(2)), which the kernel releases however
+the process ends, and which other containers see. PIDs are reused, so unused folders are removed: a new process would
+continue their files.
 """
 
 import fcntl
@@ -18,60 +18,60 @@ from typing import Final
 
 from django.conf import settings
 
-_OF_WEB, _OF_WORKER = "web", "worker"
+_WEB, _WORKER = "web", "worker"
 _NAMESPACE: Final = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
 _is_chosen = False
 
 
 def use_for_web() -> None:
-    """Count in the folder of this process' server, its parent, or in one of its own where the parent is none of ours.
+    """Use the folder of this process' parent, the server, or its own folder if another account runs the parent.
 
-    Commands that systemd starts have root's first process for a parent, which never ends: nor would what they leave.
+    The parent of commands that systemd starts is process 1 of root, which never ends, and so neither would the folder.
     """
     parent = os.getppid()
-    _use(_OF_WEB, parent if _is_ours(parent) else os.getpid())
+    _use(_WEB, parent if _is_ours(parent) else os.getpid())
 
 
 def use_for_worker() -> None:
-    """Count in a folder for this worker and the processes that it will start."""
-    _use(_OF_WORKER, os.getpid())
+    """Use a folder for this worker and its child processes."""
+    _use(_WORKER, os.getpid())
 
 
 def is_chosen() -> bool:
-    """Whether this process, or the one that it was forked from, has chosen."""
+    """Whether this process, or the one that it was forked from, has chosen a folder."""
     return _is_chosen
 
 
-def of_this_process() -> Path:
-    """Where this process counts."""
+def own_folder() -> Path:
+    """The folder that this process uses."""
     return Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 
 
-def of_workers() -> list[Path]:
-    """The folders of the workers that count in the same place."""
-    return [folder for folder in settings.METRICS_DIR.glob(f"{_OF_WORKER}-*") if _is_held(folder)]
+def worker_folders() -> list[Path]:
+    """The folders of the workers that share our metrics directory."""
+    return [folder for folder in settings.METRICS_DIR.glob(f"{_WORKER}-*") if _is_held(folder)]
 
 
-def has_numbers_of_here(folder: Path) -> bool:
-    """Whether its processes have the same numbers here, and are to be found in /proc."""
+def is_in_our_pid_namespace(folder: Path) -> bool:
+    """Whether the PIDs of its processes are valid here, so that /proc shows them."""
     return folder.name.split("-")[1] == _NAMESPACE
 
 
 def _use(kind: str, process: int) -> None:
     root: Path = settings.METRICS_DIR
     for other in root.iterdir():
-        with _taken(other) as is_nobodys:
-            if is_nobodys:
+        with _try_lock(other) as is_unused:
+            if is_unused:
                 shutil.rmtree(other, ignore_errors=True)
     mine = root / f"{kind}-{_NAMESPACE}-{process}"
     _hold(mine)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(mine)  # read when prometheus_client is imported
-    global _is_chosen  # noqa: PLW0603 - and for the processes forked from this one
+    global _is_chosen  # noqa: PLW0603 - processes forked from this one inherit it
     _is_chosen = True
 
 
 def _hold(folder: Path) -> None:
-    """Make it, and hold it until the last of this process and those forked from it has ended."""
+    """Create the folder, and hold its lock until this process and all those forked from it have ended."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -79,43 +79,39 @@ def _hold(folder: Path) -> None:
             fcntl.flock(held, fcntl.LOCK_SH)
             if folder.exists() and os.path.samestat(os.fstat(held), folder.stat()):
                 return
-            os.close(held)  # somebody who starts as well has removed it before it was held
+            os.close(held)  # another process that is starting removed it before we had the lock
 
 
 def _is_held(folder: Path) -> bool:
-    with _taken(folder) as is_nobodys:
-        return not is_nobodys
+    with _try_lock(folder) as is_unused:
+        return not is_unused
 
 
 @contextmanager
-def _taken(folder: Path) -> Iterator[bool]:
-    """Whether nobody held it. Nobody else can take or hold it within.
+def _try_lock(folder: Path) -> Iterator[bool]:
+    """Yield whether the folder is unused; if so, nobody can begin to use it within the block.
 
-    What cannot be found out, because it is another account's, is taken for held.
+    A folder of another account counts as used.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
         yield False
         return
+    is_unused = False
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_unused = True
     try:
-        yield _locked_alone(descriptor)
+        yield is_unused
     finally:
         os.close(descriptor)
 
 
-def _locked_alone(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def _is_ours(process: int) -> bool:
-    """Whether it is one of this account, which may be the first one: that of a container is the server itself.
+    """Whether a process belongs to this account. PID 1 may: in a container it is the server itself.
 
-    0 is the parent of that one, and of what an engine starts besides: a process outside of the container.
+    PID 0 stands for a parent outside the container, which the server and commands run by the engine have.
     """
     try:
         os.kill(process, 0)

@@ -1,6 +1,6 @@
-"""Whether what the gateway works with is there: database with its tables, broker, each directory; asked side by side.
+"""Checks the services that the gateway needs: the database with its tables, the broker, each directory.
 
-Who may know what of it is decided elsewhere: in `health` for supervisors, in `operations.health` for people.
+Who may see the result is decided in `health` for load balancers, and in `operations.gateway.health` for people.
 """
 
 import time
@@ -28,20 +28,24 @@ from directory.models import DirectoryConnection
 
 logger = structlog.get_logger(__name__)
 
-ANSWER_WITHIN = 3.0
-"""Seconds for all checks together; they run side by side."""
-KEEP = 2.0
-"""Seconds an answer is kept, so that asking often costs nothing."""
-GLANCE = 10.0
-"""Seconds after which somebody who does not wait has it looked at again."""
-OUTDATED = 120.0
-"""Seconds after which what was found is of no use to them any more."""
-_DIRECTORY: Final = "directory "
-"""What the names of the checks of directories begin with."""
+TIMEOUT_SECONDS = 3.0
+"""For all checks together; they run in parallel."""
+
+KEEP_SECONDS = 2.0
+"""How long results are kept, so that frequent probes cost nothing."""
+
+REFRESH_SECONDS = 10.0
+"""The age of results at which `latest_checks` starts the checks again."""
+
+STALE_SECONDS = 120.0
+"""The age from which `latest_checks` no longer returns results."""
+
+_DIRECTORY_PREFIX: Final = "directory "
+"""The prefix in the names of directories' checks."""
 
 
 class HealthStatus(StrEnum):
-    """What all checks together mean to whoever sends requests here."""
+    """The combined result of all checks, for load balancers."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -50,9 +54,9 @@ class HealthStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the answer. `detail` says what is wrong, for the administrator.
+    """The result of one check. `detail` tells the administrator what is wrong; None if nothing is.
 
-    Without what is `essential` nothing is served; without the rest the gateway does a part of its work.
+    Without an `essential` service nothing works; without any other one the gateway still does part of its work.
     """
 
     name: str
@@ -68,15 +72,15 @@ class Check:
 
 
 def status_of(checks: Sequence[Check]) -> HealthStatus:
-    """Unavailable without what is essential, degraded without anything else.
+    """Unavailable if an essential service is down, degraded if another one is.
 
-    Neither Redis nor a domain controller takes a gateway out of a load balancer: every other host is without it too,
-    and people still sign in, decide and read the log, which says what is wrong.
+    An outage of Redis or a domain controller must not take this host out of a load balancer: all other hosts suffer
+    from it, too, and people can still sign in, decide, and read in the log what is wrong.
     """
     if all(check.detail is None for check in checks):
         return HealthStatus.OK
-    is_served = all(check.detail is None for check in checks if check.essential)
-    return HealthStatus.DEGRADED if is_served else HealthStatus.UNAVAILABLE
+    is_essential_up = all(check.detail is None for check in checks if check.essential)
+    return HealthStatus.DEGRADED if is_essential_up else HealthStatus.UNAVAILABLE
 
 
 def _ask_database() -> None:
@@ -84,81 +88,61 @@ def _ask_database() -> None:
         cursor.execute("SELECT 1")
 
 
-class _Tables:
-    """Whether the database has every table and column that this release uses. Once it has them, it keeps them."""
-
-    def __init__(self) -> None:
-        self._are_there = False
-
-    def missing(self) -> str | None:
-        """What is wrong, in words. Raises DatabaseError."""
-        if not self._are_there:
-            loader = MigrationLoader(connection)
-            waiting = len(loader.disk_migrations.keys() - loader.applied_migrations.keys())
-            if waiting:
-                return f"{waiting} migrations are not applied: run `gateway migrate`"
-            self._are_there = True
-        return None
-
-
 def _find_directories() -> dict[str, UUID]:
-    """The enabled ones by the names of their checks."""
+    """The ids of the enabled connections by the names of their checks."""
     rows = DirectoryConnection.objects.filter(enabled=True).values_list("name", "id")
-    return {f"{_DIRECTORY}{name}": connection_id for name, connection_id in rows}
+    return {f"{_DIRECTORY_PREFIX}{name}": connection_id for name, connection_id in rows}
 
 
 def _ask_broker() -> None:
-    client = redis_client(settings.REDIS_URL, seconds=2)
-    try:
-        client.ping()
-    finally:
-        client.close()
+    with redis_client(settings.REDIS_URL, seconds=2) as redis:
+        redis.ping()
 
 
 def _ask_directory(connection_id: UUID) -> None:
-    with directory_errors.translated():
+    with directory_errors.translate_ldap_errors():
         get_client(connection_id).root_dse()
 
 
 class Readiness:
-    """Runs the checks, never twice at once, and keeps their result for a moment.
+    """Runs the checks in parallel, each only once at a time, and keeps the results for a moment.
 
-    What does not answer is waited for once; as long as that question is open, nobody waits for it again.
+    A check that hangs is not started again, and nobody waits for it a second time.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="readiness")
-        self._running: dict[str, tuple[Future, float]] = {}  # by its name, each with the end of its time
+        self._running: dict[str, tuple[Future, float]] = {}  # by name, with their deadlines
         self._lock = Lock()
-        self._looking: Future | None = None
+        self._refreshing: Future | None = None
         self._kept: tuple[float, list[Check]] = (float("-inf"), [])
-        self._tables = _Tables()
+        self._has_tables = False
 
     def checks(self) -> list[Check]:
         with self._lock:
             taken, checks = self._kept
-            if time.monotonic() - taken > KEEP:
+            if time.monotonic() - taken > KEEP_SECONDS:
                 checks = self._ask()
                 self._kept = (time.monotonic(), checks)
             return checks
 
-    def glance(self) -> list[Check]:
-        """What was found lately, without waiting; nothing at first. It is looked again behind the asker's back."""
+    def latest_checks(self) -> list[Check]:
+        """Return the latest results without waiting, none at first. Old ones restart the checks in the background."""
         taken, checks = self._kept
         age = time.monotonic() - taken
-        if age > GLANCE and (self._looking is None or self._looking.done()):
-            self._looking = self._pool.submit(self.checks)
-        return checks if age < OUTDATED else []
+        if age > REFRESH_SECONDS and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = self._pool.submit(self.checks)
+        return checks if age < STALE_SECONDS else []
 
     def _ask(self) -> list[Check]:
-        deadline = time.monotonic() + ANSWER_WITHIN
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         self._start("broker", _ask_broker, deadline)
-        checks = [self._find("database", _ask_database, deadline, essential=True)]
+        checks = [self._run("database", _ask_database, deadline, essential=True)]
         if checks[-1].detail is None:
-            checks.append(self._find("migrations", self._tables.missing, deadline, essential=True))
+            checks.append(self._run("migrations", self._find_missing_tables, deadline, essential=True))
         asked: dict[str, UUID] = {}
         if checks[-1].detail is None:
-            listed = self._find("directories", lambda: asked.update(_find_directories()), deadline)
+            listed = self._run("directories", lambda: asked.update(_find_directories()), deadline)
             checks += [listed] if listed.detail is not None else []
         for name, connection_id in asked.items():
             self._start(name, partial(_ask_directory, connection_id), deadline)
@@ -168,29 +152,38 @@ class Readiness:
                 logger.warning("not ready", check=check.name, detail=check.detail)
         return checks
 
-    def _find(self, name: str, ask: Callable[[], object], deadline: float, *, essential: bool = False) -> Check:
+    def _find_missing_tables(self) -> str | None:
+        """Return which migrations are missing, None if none. A database that once had all is not checked again."""
+        if not self._has_tables:
+            loader = MigrationLoader(connection)
+            if waiting := len(loader.disk_migrations.keys() - loader.applied_migrations.keys()):
+                return f"{waiting} migrations are not applied: run `gateway migrate`"
+            self._has_tables = True
+        return None
+
+    def _run(self, name: str, ask: Callable[[], object], deadline: float, *, essential: bool = False) -> Check:
         self._start(name, ask, deadline)
         return self._finish(name, essential=essential)
 
     def _start(self, name: str, ask: Callable[[], object], deadline: float) -> None:
-        """Start a check, unless the last one still waits for its answer."""
+        """Start a check, unless its last run still waits for an answer."""
 
         def run() -> object:
             try:
                 return ask()
             finally:
-                connections.close_all()  # those of this thread, which nobody else would close
+                connections.close_all()  # this thread's connections, which nobody else closes
 
         if name not in self._running or self._running[name][0].done():
             self._running[name] = self._pool.submit(run), deadline
 
     def _finish(self, name: str, *, essential: bool = False) -> Check:
-        """What a check has found: an error, or a text that says what is wrong."""
+        """Wait for a check, which raises an error or returns a text if something is wrong, and return its result."""
         answer, deadline = self._running[name]
         try:
             error = answer.exception(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            return Check(name, f"no answer within {ANSWER_WITHIN:g} s", essential)
+            return Check(name, f"no answer within {TIMEOUT_SECONDS:g} s", essential)
         if error is None:
             found = answer.result()
             return Check(name, found if isinstance(found, str) else None, essential)
@@ -203,13 +196,12 @@ class Readiness:
 
 
 def broken_directories(checks: Sequence[Check]) -> dict[str, str]:
-    """The names of the directories that do not answer, and what is wrong."""
+    """The directories that failed their checks, by name, with what is wrong."""
     return {
-        check.name.removeprefix(_DIRECTORY): check.detail
+        check.name.removeprefix(_DIRECTORY_PREFIX): check.detail
         for check in checks
-        if check.detail is not None and check.name.startswith(_DIRECTORY)
+        if check.detail is not None and check.name.startswith(_DIRECTORY_PREFIX)
     }
 
 
 readiness: Final = Readiness()
-"""Of this process."""

@@ -1,4 +1,4 @@
-"""Approved changes: applied once, as what was approved, with everything checked anew; and what would become of one."""
+"""Apply approved changes, exactly once and with every check made again; forecast what applying one would do."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,9 +8,7 @@ from django.db import transaction
 
 from approvals import drift, queue
 from approvals.models import ChangeRequest
-from approvals.review.access_requests import changed_by, is_stale
 from approvals.supervision import Assessment
-from audit.model_changes.descriptions import Changed
 from audit.redact import ChangeJson, redacted
 from core import tracing
 from core.call import Call, CredentialKind, CredentialRef, Surface
@@ -18,26 +16,29 @@ from core.errors import Conflict, GatewayError, ServiceUnavailable
 from core.operation import Effect, Operation, find_operation
 from core.text.messages import message
 from directory import errors as directory_errors
-from directory.changes.identities import meant_by_names
-from directory.changes.input_references import ReferenceChanged, rename_input
-from directory.changes.references import references_of
+from directory.changes.references import (
+    ReferenceChanged,
+    names_referenced_by,
+    resolve_names_in_use,
+    update_names_in_input,
+)
 from directory.lookup.access import client_of
 from directory.lookup.prefetch import Prefetch
 from directory.shapes.proposal import Proposal
 from gateway.pipeline.execute import execute
-from gateway.pipeline.inputs import Change, Inputs, ValidatedInput
+from gateway.pipeline.inputs import Change, Inputs, ValidatedInput, require_admitted
 from gateway.pipeline.perform import administer
-from gateway.pipeline.prepare import hold, propose, require_admitted, with_reason
+from gateway.pipeline.prepare import hold, propose, with_reason
 from gateway.pipeline.recording import record_refusal
 from keys.agents.identification import call_for_agent
 from keys.permissions.effective import call_for_key, call_for_person
 
-_TRY_AGAIN = (directory_errors.Unavailable, ServiceUnavailable)
+_TRANSIENT = (directory_errors.Unavailable, ServiceUnavailable)
 
 
 @tracing.traced("apply an approved change")
 def apply_change_request(change_request_id: UUID) -> None:
-    """Apply an approved change once: everything is checked anew, and it must still be the change that was approved."""
+    """Apply an approved change once: every check is made again, and it must still be the change that was approved."""
     change_request = queue.claim(change_request_id)
     if change_request is None:
         return
@@ -45,7 +46,7 @@ def apply_change_request(change_request_id: UUID) -> None:
         status, problem = _apply(change_request), None
     except directory_errors.OutcomeUnknown as lost:
         status, problem = "unknown", lost.as_problem()
-    except _TRY_AGAIN:  # nothing was written, and nothing was found wrong with the change: a sweep takes it up
+    except _TRANSIENT:  # nothing was written, and nothing was found wrong with the change: a sweep takes it up
         status, problem = "approved", None
     except GatewayError as refusal:
         status, problem = "failed", refusal.as_problem()
@@ -54,13 +55,13 @@ def apply_change_request(change_request_id: UUID) -> None:
 
 def _apply(change_request: ChangeRequest) -> str:
     call = call_of(change_request)
-    operation, inputs = _asked(change_request, call)
+    operation, inputs = _requested(change_request, call)
     try:
         if operation.effect is Effect.ADMINISTER:
             return _apply_access(change_request, operation, call, inputs)
-        call, accepted, proposal, _ = _propose_anew(operation, call, inputs)
+        call, accepted, proposal, _ = _propose_again(operation, call, inputs)
         call = with_reason(call, proposal)
-    except _TRY_AGAIN:
+    except _TRANSIENT:
         raise
     except ReferenceChanged:
         return "stale"
@@ -80,31 +81,21 @@ def _apply(change_request: ChangeRequest) -> str:
 
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
-    """Give the access that was approved, if it still is the same from the same state."""
+    """Grant the approved access, unless the tables have changed so that it would now do something else."""
     with transaction.atomic():
-        made = _administer_anew(operation, call, inputs, approved_by=change_request.approvers)
-        if is_stale(change_request, made):
+        _, made = administer(operation, call, inputs, approved_by=change_request.approvers)
+        if drift.has_access_drifted(change_request, made):
             transaction.set_rollback(True)
             return "stale"
     return "applied"
 
 
-def _administer_anew(
-    operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
-) -> list[Changed]:
-    require_admitted(operation, call)
-    accepted, call = inputs.validate(operation, call)
-    with directory_errors.translated():
-        _, made = administer(operation, call, accepted, approved_by=approved_by)
-    return made
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What would become of a waiting change request if it were approved now.
+    """What would happen if a pending change request were approved now.
 
-    `refusal` is what it would fail with, `stale` whether the values concerned have changed since, `changes` what it
-    would change now, `warnings` what its approver should know.
+    `refusal` is the error that it would fail with, `stale` whether the values concerned have changed since, `changes`
+    what it would change now, `warnings` what its approver should know.
     """
 
     refusal: GatewayError | None = None
@@ -114,21 +105,22 @@ class Forecast:
 
 
 def forecast(change_request: ChangeRequest, *, prefetch: Prefetch | None = None) -> Forecast:
-    """Judge a waiting change request as its application would, changing and recording nothing.
+    """Check a pending change request as applying it would, changing and recording nothing.
 
-    With a `prefetch` it is judged by what was read for several at once.
+    A `prefetch` holds directory data that was read for several requests at once.
     """
     try:
         call = replace(call_of(change_request), prefetch=prefetch)
-        operation, inputs = _asked(change_request, call)
+        operation, inputs = _requested(change_request, call)
         if operation.effect is Effect.ADMINISTER:
             with transaction.atomic():
-                made = _administer_anew(operation, call, inputs)
+                _, made = administer(operation, call, inputs)
                 transaction.set_rollback(True)
             return Forecast(
-                stale=is_stale(change_request, made), changes=tuple(changed_by(operation, made).changes if made else ())
+                stale=drift.has_access_drifted(change_request, made),
+                changes=tuple(queue.main_change(operation, made).changes if made else ()),
             )
-        _, _, proposal, _ = _propose_anew(operation, call, inputs)
+        _, _, proposal, _ = _propose_again(operation, call, inputs)
         stale = _has_drifted(change_request, call, proposal)
     except GatewayError as refusal:
         return Forecast(refusal=refusal)
@@ -142,10 +134,10 @@ def forecast(change_request: ChangeRequest, *, prefetch: Prefetch | None = None)
 
 
 def resubmit(change_request: ChangeRequest) -> ChangeRequest:
-    """Hold what a request asks for once more, as a change of the values of now; the new request.
+    """Submit a request's change again, against the current values; return the new, pending request.
 
-    It is under the same key or agent, whatever that may do without asking. Joins the caller's transaction. Raises
-    what asking for it would be refused with, and Conflict when nothing would change any more.
+    The new request belongs to the same key or agent and is held even if that could change this without approval. Joins
+    the caller's transaction. Raises what submitting it would raise, and Conflict if nothing would change any more.
     """
     surface = Surface.AGENT if change_request.agent else Surface.API
     call = replace(
@@ -154,11 +146,11 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
         change_request_id=None,
         client_address=change_request.client_address,
     )
-    operation, inputs = _asked(change_request, call)
+    operation, inputs = _requested(change_request, call)
     if operation.effect is Effect.ADMINISTER:
         raise Conflict(message("More access has to be asked for anew by who wants it."))
     try:
-        call, accepted, proposal, assessment = _propose_anew(operation, call, inputs)
+        call, accepted, proposal, assessment = _propose_again(operation, call, inputs)
     except ReferenceChanged:
         raise Conflict(message("An object that it refers to is gone.")) from None
     if not proposal.changes:
@@ -167,9 +159,9 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
 
 
 def call_of(change_request: ChangeRequest) -> Call:
-    """The call under which a change request is applied: its key's or agent's, as that is now; raises Forbidden.
+    """Return the call that applies a change request, with its key's or agent's current permissions; raises Forbidden.
 
-    Only access is asked for without a directory, by a person.
+    A request without a directory is a person's request for access.
     """
     facts: dict[str, Any] = {
         "surface": Surface.WORKER,
@@ -187,36 +179,36 @@ def call_of(change_request: ChangeRequest) -> Call:
     return replace(call, reason=change_request.reason, if_match=if_match)
 
 
-def _asked(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs]:
-    """What was asked for, with the names that the objects it refers to have now.
+def _requested(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs]:
+    """Return the operation and its input, with the current names of the objects that the input refers to.
 
-    Reading its document raises ReferenceChanged when one of them is gone.
+    Reading the document raises ReferenceChanged if one of them is gone.
     """
     kept = change_request.kept_input()
 
     def document() -> Any:
         if not kept.get("references"):
             return kept["document"]
-        with directory_errors.translated():
-            return rename_input(client_of(call), kept["document"], kept["references"])
+        with directory_errors.translate_ldap_errors():
+            return update_names_in_input(client_of(call), kept["document"], kept["references"])
 
     inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=document)
     return find_operation(change_request.operation), inputs
 
 
 def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) -> bool:
-    """Whether it is not what was asked for any more; objects that it refers to count, whatever they are called now."""
+    """Whether the change differs from the one approved. References are compared by object, not by name."""
     client = client_of(call)
     meant = change_request.kept_input().get("meantByNames")  # None in what an earlier release held
-    if meant is not None and meant != meant_by_names(client, proposal.changes):
+    if meant is not None and meant != resolve_names_in_use(client, proposal.changes):
         return True
-    return drift.has_drifted(change_request, proposal, lambda change: references_of(client.schema, change))
+    return drift.has_drifted(change_request, proposal, lambda change: names_referenced_by(client.schema, change))
 
 
-def _propose_anew(
+def _propose_again(
     operation: Operation, call: Call, inputs: Inputs
 ) -> tuple[Call, ValidatedInput, Proposal, Assessment]:
     require_admitted(operation, call)
     accepted, call = inputs.validate(operation, call)
-    with directory_errors.translated():
+    with directory_errors.translate_ldap_errors():
         return call, accepted, *propose(operation, call, accepted)

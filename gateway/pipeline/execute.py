@@ -1,6 +1,6 @@
-"""The write: the intent is recorded, the directory is changed once, the outcome is recorded, the answer is read."""
+"""Execute a prepared change: record the intent, write to the directory once, record the outcome, read the answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError
 
-from active_directory import Client, Write
+from active_directory import Client, Write, name_by_guid
 from approvals import secrets
 from audit import log
 from core import tracing
@@ -18,27 +18,23 @@ from core.operation import Operation
 from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import client_of
-from directory.lookup.connection import count_protection_change
-from directory.lookup.protection_changes import show_nothing_before_now
+from directory.lookup.connection import count_protection_change, note_own_protection_change
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.protection.state import may_change_protection
-from directory.queries.reading import await_answer
+from directory.queries.reading import read_after_change
 from directory.runs import requests as runs
-from directory.shapes.proposal import Rollback, Target
-from gateway.pipeline import dependent_changes
+from directory.shapes.proposal import DependentChange, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import prepare, prepare_again
-from gateway.pipeline.recording import target_of
+from gateway.pipeline.recording import intent_of, target_of
 
 logger = structlog.get_logger(__name__)
 
-
 _Result = TypeVar("_Result")
 
-
-ATTEMPTS = 3
-"""How often a change without If-Match is proposed anew when somebody else changed the object in between."""
+MAX_ATTEMPTS = 3
+"""How often a change without If-Match is tried when others keep changing the object in between."""
 
 
 def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
@@ -48,7 +44,7 @@ def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
 
 
 def capture_error(step: Callable[[], _Result]) -> _Result | Exception:
-    """Take a step for one of many calls, whose failure is not the others'; the surface says what it means."""
+    """Run a step of one of many calls, whose failure must not end the others; return its error."""
     try:
         return step()
     except Exception as error:  # noqa: BLE001 - nothing is hidden: it is the answer to this call
@@ -57,17 +53,17 @@ def capture_error(step: Callable[[], _Result]) -> _Result | Exception:
 
 @tracing.traced(lambda change: f"execute {change.operation.name}")
 def execute(change: Change) -> Answer:
-    """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
+    """Record the intent, write once, record the outcome, answer. A lost race is proposed again, with a new record."""
     if change.proposal.run is not None:
         return _start_run(change)
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         try:
             return _write(change)
         except directory_errors.VersionMismatch:
-            if attempt == ATTEMPTS:
+            if attempt == MAX_ATTEMPTS:
                 raise
         prepared = prepare_again(change)
-        if isinstance(prepared, Answer):  # done by somebody else, or no longer harmless and so held
+        if isinstance(prepared, Answer):  # somebody else has done it, or the change is now held for approval
             return prepared
         change = prepared
     raise AssertionError("unreachable")
@@ -77,34 +73,34 @@ def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
     client = client_of(change.call)
     recorded = RecordedWrite(record=log.record_intent(change.call, change.intent), write=change.write)
-    dependent = dependent_changes.record(change.call, proposal.dependent_changes, approved_by=change.approved_by)
+    dependent_writes = record_dependent_changes(change.call, proposal.dependent_changes, approved_by=change.approved_by)
     result = _send(change, client, recorded)
     if result.refusal is not None:
-        refusal = explained(change, result.refusal)
-        writer.close([replace(result, refusal=refusal), *writer.not_sent(dependent, refusal)])
+        refusal = explain_refusal(change, result.refusal)
+        writer.close([replace(result, refusal=refusal), *writer.results_not_sent(dependent_writes, refusal)])
         raise refusal from result.refusal.__cause__
-    dependent_changes.execute(client, dependent)
+    execute_dependent_changes(client, dependent_writes)
     writes = [(recorded.write, proposal.target), *((each.write, each.target) for each in proposal.dependent_changes)]
-    # Whom these writes protect is found out anew for the answer; the other processes hear of it with the outcome.
-    tell = _invalidate_protection_caches(change.call, client, writes)
+    # The answer must show protection as it is after these writes; other processes are told in the outcome's commit.
+    notify = _invalidate_protection_caches(change.call, client, writes)
     try:
-        rollback = None if proposal.post_check is None else await_answer(proposal.post_check)
-        body = await_answer(proposal.answer) if rollback is None else None
+        rollback = None if proposal.post_check is None else read_after_change(proposal.post_check)
+        body = read_after_change(proposal.answer) if rollback is None else None
     except GatewayError:
-        if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
-            writer.close([result], beside=tell)
-        elif tell is not None:
-            _notify_without_record(tell)
+        if proposal.target.id is not None:  # the record of a new object stays open until its objectGUID is found
+            writer.close([result], beside=notify)
+        elif notify is not None:
+            _notify_without_record(notify)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
-    writer.close([replace(result, created=created)], beside=tell)
+    writer.close([replace(result, created=created)], beside=notify)
     if rollback is not None:
         raise _roll_back(change, rollback)
     return Answer(operation.status, body if operation.output is not None else None)
 
 
 def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:
-    """Write, when a secret that nobody knows yet is kept for the approver: were it lost, nobody could sign in."""
+    """Store a generated secret for the approver before writing: if it were lost, nobody could sign in."""
     if change.proposal.secret is not None and change.call.change_request_id is not None:
         try:
             secrets.keep(change.call.change_request_id, change.proposal.secret)
@@ -122,54 +118,92 @@ def _invalidate_protection_caches(
     """
     if call.directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
         return None
-    show_nothing_before_now(client)
+    note_own_protection_change(client)
     return count_protection_change
 
 
-def _notify_without_record(tell: Callable[[], None]) -> None:
-    """Tell the other processes where there is no outcome to record with it."""
+def _notify_without_record(notify: Callable[[], None]) -> None:
+    """Notify the other processes in a commit of its own, without an outcome."""
     try:
-        tell()
-    except DatabaseError:  # the change is made, and its record is closed when the database is back
+        notify()
+    except DatabaseError:  # the change is made; its record is closed when the database is back
         logger.warning("other processes may show for two seconds who was protected before")
 
 
 def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
-    """Undo the write that was just made, with a record of its own; what the caller is told."""
+    """Undo the write that was just made, with a record of its own; return the error for the caller."""
     call = replace(change.call, reason=f"Taken back: {rollback.refusal.detail}")
-    undoing = dependent_changes.record(call, [rollback.change], approved_by=change.approved_by)
+    undoing = record_dependent_changes(call, [rollback.change], approved_by=change.approved_by)
     client = client_of(call)
-    is_undone = dependent_changes.execute(client, undoing)
-    if (
-        tell := _invalidate_protection_caches(call, client, [(rollback.change.write, rollback.change.target)])
-    ) is not None:
-        _notify_without_record(tell)
-    if is_undone:
+    is_rolled_back = all(result.is_applied for result in execute_dependent_changes(client, undoing))
+    notify = _invalidate_protection_caches(call, client, [(rollback.change.write, rollback.change.target)])
+    if notify is not None:
+        _notify_without_record(notify)
+    if is_rolled_back:
         return rollback.refusal
     return directory_errors.OutcomeUnknown(
         message("The change could not be taken back: {detail}", detail=rollback.refusal.detail)
     )
 
 
-def explained(change: Change, refusal: GatewayError) -> GatewayError:
-    """What a refusal by the directory means for this change."""
+def explain_refusal(change: Change, refusal: GatewayError) -> GatewayError:
+    """Return the directory's refusal in terms of this change."""
     explain = change.proposal.explain
     return refusal if explain is None else explain(refusal)
 
 
 def _start_run(change: Change) -> Answer:
     call = change.call
-    started = runs.start(
-        call,
-        change.operation.name,
-        change.proposal,
-        change_request_id=call.change_request_id,
-        approved_by=change.approved_by,
-    )
+    started = runs.start_run(call, change.operation.name, change.proposal, approved_by=change.approved_by)
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
-    finished = runs.wait_for(started.id, wait)
+    finished = runs.wait_for_completion(started.id, wait)
     if finished.state != "completed":
         prefix = "/rest" if call.surface is Surface.REST else "/api"
-        return Answer(202, runs.result(finished), {"Location": f"{prefix}/ad/runs/{finished.id}"})
-    result = runs.result(finished)
+        headers = {"Location": f"{prefix}/ad/runs/{finished.id}", "Retry-After": str(runs.retry_after(finished.state))}
+        return Answer(202, runs.render_result(finished), headers)
+    result = runs.render_result(finished)
     return Answer(207 if result["failed"] else 200, result)
+
+
+# Dependent changes alter other objects and follow a change, such as the memberships of a restored account. Each is one
+# write with its own record. All are recorded before anything is written, so that a crash leaves none unrecorded; they
+# are written after the first write, and one that fails undoes nothing.
+
+SECONDS_UNTIL_WRITE = 60.0
+"""Long enough for the first write, and for settling it if its answer is lost, which come before."""
+
+
+def record_dependent_changes(
+    call: Call, changes: Sequence[DependentChange], *, approved_by: str | None
+) -> list[RecordedWrite]:
+    """Record the intents, in order. Only the first write's record carries the change request's id; these do not."""
+    if not changes:
+        return []
+    client = client_of(call)
+    intents = [intent_of(each.operation, each, client=client, approved_by=approved_by) for each in changes]
+    records = log.record_intents(
+        replace(call, change_request_id=None), intents, seconds_until_write=SECONDS_UNTIL_WRITE
+    )
+    return [
+        RecordedWrite(record=record, write=name_by_guid(each.write, client.schema, each.identities))
+        for record, each in zip(records, changes, strict=True)
+    ]
+
+
+def execute_dependent_changes(client: Client, writes: Sequence[RecordedWrite]) -> list[Result]:
+    """Write them all, record each outcome, and return the results.
+
+    Never raises for the directory: the change itself is done. Writes whose answer was lost are settled later.
+    """
+    waiting = {each.record.id: each for each in writes}
+    results: list[Result] = []
+    refusal: GatewayError = directory_errors.Unavailable()
+    try:
+        for each, result in writer.write_many(client, writes):
+            del waiting[each.record.id]
+            results.append(result)
+    except GatewayError as error:  # before anything was sent
+        refusal = error
+    results += writer.results_not_sent(waiting.values(), refusal)
+    writer.close(results)
+    return results

@@ -1,31 +1,56 @@
-"""Reads, and changes of the gateway's own tables: what is done at once, and recorded with it."""
+"""Perform reads and changes of the gateway's own tables, and record them in the same step.
 
-from typing import Any
+A read may come from a domain controller that lacks changes made at another one; a header of the answer says so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 
+from active_directory import servers_asked
 from approvals import queue
-from approvals.review.access_requests import changed_by, hold_access
+from approvals.states import retry_after
 from audit import log
-from audit.model_changes.descriptions import Changed, find_audited_model
+from audit.model_changes.descriptions import RowChange, find_audited_model
 from audit.model_changes.recording import AccessNeedsTwo, recorded
-from core.call import Call, Surface
+from core.call import Call, RecordStream, Surface
+from core.database.own_rows import lock_record
+from core.database.time_limit import short_queries
+from core.errors import GatewayError
 from core.operation import Effect, Operation, find_operation
-from core.versions import lock_record
 from directory import errors as directory_errors
-from gateway.pipeline import disclosure, replication
-from gateway.pipeline.inputs import Answer, ValidatedInput
-from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
+from directory.lookup.access import client_of
+from directory.lookup.replication import may_lack_changes
+from directory.runs import requests as runs
+from gateway.pipeline import recording
+from gateway.pipeline.fields import record_of, stream_only
+from gateway.pipeline.inputs import REPLICATION, Answer, Inputs, ValidatedInput, require_admitted
+from gateway.pipeline.recording import record_refusal
+from keys.sign_in.second_factor import ConfirmedBody, require_confirmation
+
+RETRY_AFTER: Final[Mapping[str, Callable[[Any], int | None]]] = {
+    "change-requests.read": lambda read: retry_after(read["status"]),
+    "runs.read": lambda read: runs.retry_after(read["state"]),
+    "runs.read-details": lambda read: runs.retry_after(read["state"]),
+}
+"""In how many seconds it is worth reading again what has not ended, by the read."""
 
 
 def perform(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer:
-    """A read, or a change of the gateway's own tables (recorded with its intent, as every change)."""
+    """Perform a read or a change of the gateway's own tables, and record it; raises GatewayError."""
     if operation.effect is Effect.READ:
-        result, headers = replication.read(operation, call, accepted)
-        disclosure.record_read(operation, call, result, accepted.arguments)
-        return Answer(operation.status, result, headers)
-    if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
+        result, headers = _read(operation, call, accepted)
+        recording.record_read(operation, call, result, accepted.arguments)
+        if (seconds_of := RETRY_AFTER.get(operation.name)) is not None and (seconds := seconds_of(result)) is not None:
+            headers["Retry-After"] = str(seconds)
+        if accepted.fields is not None and isinstance(result, RecordStream):
+            stream_only(result, record_of(operation), accepted.fields)
+        return Answer(operation.status, result, headers, accepted.fields)
+    if operation.effect is Effect.UNDERTAKE:  # commits its steps one by one, so that a killed process loses none
         with transaction.atomic():
             require_version(operation, call, accepted.kwargs.get("id"))
         return Answer(operation.status, operation.function(call, **accepted.kwargs))
@@ -33,16 +58,48 @@ def perform(operation: Operation, call: Call, accepted: ValidatedInput) -> Answe
     if isinstance(body, ConfirmedBody):
         require_confirmation(call, body.code)
     try:
-        result, _ = administer(operation, call, accepted)
+        result, _ = _administer(operation, call, accepted)
     except AccessNeedsTwo as refusal:
         return _hold_access(operation, call, accepted, refusal)
     return Answer(operation.status, result)
 
 
+def _read(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Any, dict[str, str]]:
+    """Return a read's answer with its replication header, which a refusal carries, too."""
+    with servers_asked() as servers:
+        try:
+            with nullcontext() if call.surface is Surface.WORKER else short_queries():
+                result = operation.function(call, **accepted.kwargs)
+        except GatewayError as refusal:
+            refusal.headers |= _replication_headers(call, servers)
+            raise
+    if operation.needs_directory and isinstance(result, RecordStream) and len(client_of(call).settings.urls) > 1:
+        servers.add(client_of(call).choose_server())  # a stream reads the directory only while it is sent
+    return result, _replication_headers(call, servers)
+
+
+def _replication_headers(call: Call, servers: set[str]) -> dict[str, str]:
+    is_behind = servers and call.directory is not None and may_lack_changes(client_of(call), servers)
+    return {REPLICATION: "pending"} if is_behind else {}
+
+
 def administer(
+    operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
+) -> tuple[Any, list[RowChange]]:
+    """Change the gateway's own tables inside the caller's transaction, without a hold; raises GatewayError.
+
+    Returns the answer and the rows that changed. Does not record a refusal.
+    """
+    require_admitted(operation, call)
+    accepted, call = inputs.validate(operation, call)
+    with directory_errors.translate_ldap_errors():
+        return _administer(operation, call, accepted, approved_by=approved_by)
+
+
+def _administer(
     operation: Operation, call: Call, accepted: ValidatedInput, *, approved_by: str | None = None
-) -> tuple[Any, list[Changed]]:
-    """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
+) -> tuple[Any, list[RowChange]]:
+    """Change the gateway's own tables and record it, in one commit; return the answer and the rows that changed."""
     table, id = find_audited_model(operation.resource), accepted.kwargs.get("id")
     with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
         if id is not None:
@@ -55,9 +112,9 @@ def administer(
 
 
 def require_version(operation: Operation, call: Call, id: UUID | None) -> None:
-    """Let others wait who change the same record of the gateway's own, and compare its version with If-Match.
+    """Lock one of the gateway's own records against other changes, and compare its version with If-Match.
 
-    The version is the one that reading it shows. A record without one, or one still to be made, is never the one meant.
+    The version is the one that reading the record shows. A record without a version, or yet to be made, never matches.
     """
     if id is not None:
         lock_record(operation.resource, id)
@@ -69,10 +126,10 @@ def require_version(operation: Operation, call: Call, id: UUID | None) -> None:
 
 
 def _hold_access(operation: Operation, call: Call, accepted: ValidatedInput, refusal: AccessNeedsTwo) -> Answer:
-    """More access waits for a second person, whoever asks for it."""
-    made = changed_by(operation, refusal.made)
+    """Hold a change that widens access until a second person decides, whoever requests it."""
+    made = queue.main_change(operation, refusal.made)
     with transaction.atomic():
-        change_request = hold_access(
+        change_request = queue.hold_access_change(
             call,
             operation=operation,
             arguments=accepted.arguments,
@@ -88,9 +145,54 @@ def _hold_access(operation: Operation, call: Call, accepted: ValidatedInput, ref
             change_request_id=change_request.id,
             raised_access=refusal.reasons,
         )
-    return queued(call, queue.queued_answer(change_request))
+    return held_answer(call, queue.queued_answer(change_request))
 
 
-def queued(call: Call, body: queue.QueuedAnswer) -> Answer:
+def held_answer(call: Call, body: queue.QueuedAnswer) -> Answer:
+    """The answer 202 to a change that is held, with the address of its change request."""
     prefix = "/rest" if call.surface is Surface.REST else "/api"
-    return Answer(202, body, {"Location": f"{prefix}/change-requests/{body['changeRequest']['id']}"})
+    held = body["changeRequest"]
+    headers = {"Location": f"{prefix}/change-requests/{held['id']}", "Retry-After": str(retry_after(held["status"]))}
+    return Answer(202, body, headers)
+
+
+@dataclass(slots=True)
+class OwnChanges:
+    """Several operations on the gateway's own tables inside one transaction of the caller's."""
+
+    call: Call
+    made: list[RowChange]
+    """The rows that changed so far."""
+    _last: tuple[Operation, Mapping[str, str]] | None = None
+
+    def perform(self, name: str, *, body: Any = None, **arguments: Any) -> Any:
+        """Perform an operation with the same checks as on every surface; return its answer or raise GatewayError."""
+        operation = find_operation(name)
+        if operation.effect is not Effect.ADMINISTER:
+            raise ValueError(f"{name} does not change the gateway's own tables")
+        texts = {argument: str(value) for argument, value in arguments.items()}
+        self._last = operation, texts
+        result, made = administer(operation, self.call, Inputs(arguments=texts, query=dict, document=lambda: body))
+        self._last = None
+        self.made += made
+        return result
+
+    def record_refusal(self, refusal: GatewayError) -> None:
+        """Record which operation was refused; to be called after the transaction, which would take the record back."""
+        if self._last is not None:
+            operation, arguments = self._last
+            record_refusal(operation, self.call, arguments, refusal.code)
+
+
+@contextmanager
+def all_or_nothing(call: Call, *, dry_run: bool = False) -> Iterator[OwnChanges]:
+    """Perform operations in one transaction. A refusal rolls all of them back; so does a dry run, at the end."""
+    changes = OwnChanges(call, [])
+    try:
+        with transaction.atomic():
+            yield changes
+            transaction.set_rollback(dry_run)
+    except GatewayError as refusal:
+        if not dry_run:
+            changes.record_refusal(refusal)
+        raise

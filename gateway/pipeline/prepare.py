@@ -1,47 +1,61 @@
-"""Everything before the write, in its order: admission, validation, proposal, risk, dry run, hold.
+"""Everything before the write, in its order: admission, validation, limits, proposal, risk, dry run, hold.
 
-Read `prepare`: that is the whole order of checks. A refusal is recorded here.
+Read `prepare`: it is the whole order of checks. Refusals are recorded here.
+
+After a fail-over the domain controller in use may lack changes made at another one. A conclusion from such an older
+state (nothing to do, another version, no such object, the result of a dry run) is refused until the object's own
+changes have replicated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
+from django.conf import settings
 from django.db import transaction
 
+from active_directory import servers_asked
 from approvals import queue, supervision
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
 from core import tracing
-from core.call import Call
+from core.call import Call, Surface
+from core.configuration import RateLimit
 from core.deadlines import require_time
-from core.errors import Forbidden, GatewayError
-from core.operation import SIGNED_IN, Effect, Operation, Risk
-from core.text.messages import Message
+from core.errors import Forbidden, GatewayError, RateLimited, ServiceUnavailable
+from core.operation import Effect, Operation, Risk
+from core.rate_limits import CountersUnavailable, Policy, count, current_limits
+from core.text.messages import Message, message
 from directory import errors as directory_errors
-from directory.changes.identities import described, meant_by_names
-from directory.changes.input_references import resolve_input
+from directory.changes.membership import count_staying_members
+from directory.changes.references import describe_references, resolve_names_in_input, resolve_names_in_use
 from directory.lookup.access import client_of
 from directory.lookup.look_alikes import look_alikes
 from directory.lookup.visibility import visibility_of
-from directory.protection.reasons import why_protected
-from directory.queries.reading import version_seen_by
-from directory.shapes.proposal import Proposal
-from gateway.pipeline import disclosure, replay, replication
-from gateway.pipeline.charges import charge, count_change_of_agent
-from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput
-from gateway.pipeline.perform import perform, queued
+from directory.outcomes.evidence import require_reads_replicated
+from directory.protection.rules import protection_reason
+from directory.queries.reading import visible_version
+from directory.shapes.proposal import Proposal, Target
+from gateway.pipeline import recording, replay
+from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput, require_admitted
+from gateway.pipeline.perform import held_answer, perform
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
 from keys.permissions import more_privileged_people
+
+_STATE_STATUSES: Final = frozenset({404, 409, 412})
+"""The statuses of refusals that tell something about the state of the directory."""
+
+VALUES_PER_ITEM = 10
+"""How many values count as one item: each may be a name that has to be looked up."""
 
 
 @tracing.traced(lambda operation, *_: f"prepare {operation.name}")
 def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | Change:
-    """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
+    """Do everything but the write. Return the answer if no write is needed now; raise GatewayError after recording it.
 
-    Execute the change immediately; its checks go stale.
+    Execute a returned change immediately: its checks go stale.
     """
     try:
         require_admitted(operation, call)
@@ -49,12 +63,12 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
         require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
         if call.batch_index is None:
             charge(call, [accepted.document])
-        with directory_errors.translated():
+        with directory_errors.translate_ldap_errors():
             if operation.effect is not Effect.CHANGE:
                 return perform(operation, call, accepted)
-            disclosure.require_preview_allowed(call)
-            if (answer := _answer_of_interrupted(operation, call)) is not None:
-                disclosure.record_replayed(operation, call, inputs.arguments, answer.body)
+            recording.require_preview_allowed(call)
+            if (answer := _answer_of_interrupted_attempt(operation, call)) is not None:
+                recording.record_replayed(operation, call, inputs.arguments, answer.body)
                 return answer
             return _judge(operation, call, accepted)
     except GatewayError as refusal:
@@ -65,24 +79,24 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
         raise
 
 
-def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
-    """What an earlier attempt of the same request would have been answered, had it not been killed when it was done."""
-    found = None if call.dry_run else replay.find_answer(call, operation)
-    if found is None:
+def _answer_of_interrupted_attempt(operation: Operation, call: Call) -> Answer | None:
+    """The answer of an earlier attempt of this request that took effect, but was killed before it could answer."""
+    replayed = None if call.dry_run else replay.find_answer(call, operation)
+    if replayed is None:
         return None
-    status, body = found
-    return queued(call, body) if status == 202 else Answer(status, body)
+    status, body = replayed
+    return held_answer(call, body) if status == 202 else Answer(status, body)
 
 
 def prepare_again(change: Change) -> Answer | Change:
-    """Propose anew a change that has lost a race: somebody else changed the object since the change was prepared.
+    """Propose a change again after it lost a race: somebody else changed the object after it was prepared.
 
-    Raises VersionMismatch when the caller is to decide what to do now (with If-Match, or for an approval, which is for
-    the values seen), GatewayError as `prepare`.
+    Raises VersionMismatch with If-Match, and for an approved change, since the approval is for the values shown;
+    otherwise GatewayError as `prepare` does.
     """
     if change.call.if_match is not None or change.call.change_request_id is not None:
         raise directory_errors.VersionMismatch
-    with directory_errors.translated():
+    with directory_errors.translate_ldap_errors():
         return _judge(change.operation, change.call, change.accepted)
 
 
@@ -91,19 +105,19 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     call = with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
-        disclosure.record_shown(operation, call, proposal)
+        recording.record_shown(operation, call, proposal)
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
-        disclosure.record_shown(operation, call, proposal)
+        recording.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
-    count_change_of_agent(call)
+    count_agent_change(call)
     if held:
-        return queued(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
+        return held_answer(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
 
 
 def require_admission(operation: Operation, call: Call, arguments: Mapping[str, str] = MappingProxyType({})) -> None:
-    """The first stage alone, for what must be authorised before it is looked at; refusals are recorded."""
+    """Run only the first stage, before input that must not be read for an unauthorised caller; records refusals."""
     try:
         require_admitted(operation, call)
     except GatewayError as refusal:
@@ -111,45 +125,60 @@ def require_admission(operation: Operation, call: Call, arguments: Mapping[str, 
         raise
 
 
-def require_admitted(operation: Operation, call: Call) -> None:
-    if SIGNED_IN not in operation.permission and not operation.permission & call.permissions:
-        raise Forbidden
-    if operation.on_directory and call.directory is None:
-        raise call.directory_refusal or Forbidden()
-
-
 def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Proposal, Assessment]:
-    """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
-    proposal = replication.judged_by_all(operation, call, accepted)
-    person = more_privileged_people.why_protected(call, proposal)
+    """Return the proposal, with its own permissions, protection and version checked, and its risk with the reasons."""
+    proposal = _proposal_of(operation, call, accepted)
+    person = more_privileged_people.protection_reason(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
     if not needed <= call.permissions:
-        raise Forbidden
-    meant = call.if_match
-    if meant is not None and "*" not in meant and version_seen_by(call, proposal.target) not in meant:
+        raise Forbidden(needed - call.permissions)
+    expected = call.if_match
+    if expected is not None and "*" not in expected and visible_version(call, proposal.target) not in expected:
         raise directory_errors.VersionMismatch
     client = client_of(call)
 
     def is_confidential(name: str) -> bool:
         attribute = client.schema.attribute(name)
-        return attribute is not None and attribute.confidential
+        return attribute is not None and attribute.is_confidential
 
-    def why() -> str | None:
-        if person or proposal.target.id is None or (call.dry_run and call.scopes):  # it would name groups outside
+    def find_protection_reason() -> str | None:
+        # The reason names groups, which may be outside the scopes of a confined caller.
+        if person or proposal.target.id is None or (call.dry_run and call.scopes):
             return person
-        return why_protected(client, proposal.target.id)
+        return protection_reason(client, proposal.target.id)
 
-    def alike() -> tuple[Message, ...]:
-        # It takes searches, and matters to a person who looks at the change, or where its risk decides.
-        is_looked_at = call.dry_run or (call.change_request_id is None and call.supervision in supervision.HOLDING)
-        return look_alikes(call, proposal) if is_looked_at else ()
+    def find_look_alikes() -> tuple[Message, ...]:
+        # This takes searches, so only where a person sees the result or the risk decides whether the change waits.
+        is_needed = call.dry_run or (call.change_request_id is None and call.supervision in supervision.HOLDING_LEVELS)
+        return look_alikes(call, proposal) if is_needed else ()
 
     assessment = supervision.risk_of(
-        operation, proposal, is_confidential=is_confidential, why_protected=why, look_alikes=alike
+        operation,
+        proposal,
+        is_confidential=is_confidential,
+        protection_reason=find_protection_reason,
+        look_alikes=find_look_alikes,
     )
     return proposal, assessment
+
+
+def _proposal_of(operation: Operation, call: Call, accepted: ValidatedInput) -> Proposal:
+    """Return the proposal; raises NotReplicatedYet if a logged change of an object that it rests on is still missing.
+
+    A refusal for the object's state counts only if no change of the object has yet to replicate.
+    """
+    with servers_asked() as servers:
+        try:
+            proposal: Proposal = operation.function(call, **accepted.kwargs)
+        except GatewayError as refusal:
+            if operation.names_object and "id" in accepted.kwargs and refusal.status in _STATE_STATUSES:
+                named = Target(accepted.kwargs["id"], operation.resource, "")
+                require_reads_replicated(client_of(call), servers, [named])
+            raise
+    require_reads_replicated(client_of(call), servers, proposal.judged)
+    return proposal
 
 
 def with_reason(call: Call, proposal: Proposal) -> Call:
@@ -157,7 +186,7 @@ def with_reason(call: Call, proposal: Proposal) -> Call:
 
 
 def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
-    """Whether the change waits for a person. An approved one does not, a change that changes nothing neither."""
+    """Whether the change waits for a person. An approved change does not, nor one that changes nothing."""
     return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
 
 
@@ -167,7 +196,7 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
         "dryRun": True,
         "wouldQueue": held,
         "risk": assessment.risk.value,
-        "changes": visibility_of(call).changes(changes) if call.scopes else changes,
+        "changes": visibility_of(call).visible_changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
 
@@ -175,13 +204,14 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
 def hold(
     operation: Operation, call: Call, accepted: ValidatedInput, proposal: Proposal, assessment: Assessment
 ) -> ChangeRequest:
-    """Keep a change until a person decides, with its record."""
+    """Hold a change until a person decides, and record that."""
     document = accepted.document
-    if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
+    if proposal.run is not None:  # the accounts selected now are approved, not what the unit will hold by then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}
     client = client_of(call)
-    references = resolve_input(client, document)
-    in_changes = described(client, proposal.changes, proposal.identities)
+    proposal = count_staying_members(client, proposal)
+    references = resolve_names_in_input(client, document)
+    in_changes = describe_references(client, proposal.changes, proposal.identities)
     with transaction.atomic():
         change_request = queue.hold(
             call,
@@ -192,7 +222,7 @@ def hold(
             references=references,
             proposal=proposal,
             references_in_changes=in_changes,
-            meant_by_names=meant_by_names(client, proposal.changes),
+            meant_by_names=resolve_names_in_use(client, proposal.changes),
             assessment=assessment,
         )
         log.record_queued(
@@ -203,3 +233,65 @@ def hold(
             change_request_id=change_request.id,
         )
     return change_request
+
+
+# Limits on work (`RateLimiting:BatchItems`, `Agents:ChangesPerHour`): they keep a deceived or runaway agent from
+# flooding the people who decide, and the directory.
+
+
+def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
+    """Count the items of a batch, or the values in a single call's body; raises RateLimited before anything is done.
+
+    A worker's calls were counted when they were requested.
+    """
+    weight = items + _count_list_values(documents) // VALUES_PER_ITEM
+    configuration = settings.CONFIGURATION.RateLimiting
+    if not weight or not configuration.Enabled or call.surface is Surface.WORKER:
+        return
+    policy = Policy.of("BatchItems", configuration.BatchItems)
+    try:
+        (usage,) = count([(policy, call.credential.unique_id)], amount=weight)
+    except CountersUnavailable:
+        return
+    if limits := current_limits.get():
+        limits.usages.append(usage)
+    if weight > policy.quota:
+        raise RateLimited(
+            retry_after=usage.seconds_left,
+            why=message(
+                "This counts as {weight} items and the limit is {quota}: split it", weight=weight, quota=policy.quota
+            ),
+        )
+    if usage.is_exceeded:
+        raise RateLimited(retry_after=usage.seconds_left)
+
+
+def count_agent_change(call: Call) -> None:
+    """Count a change requested by an agent; raises RateLimited, or ServiceUnavailable if counters are unavailable.
+
+    The limit is for one agent of one person. Refused requests and dry runs are free. `approvals.queue` limits how many
+    may wait for a person.
+    """
+    if call.surface is not Surface.AGENT:
+        return
+    limit = RateLimit(Requests=settings.CONFIGURATION.Agents.ChangesPerHour, WindowSeconds=3600)
+    try:
+        (usage,) = count([(Policy.of("AgentChanges", limit), call.credential.unique_id)])
+    except CountersUnavailable:
+        raise ServiceUnavailable(message("Changes of agents wait until they can be counted.")) from None
+    if usage.is_exceeded:
+        why = message("This agent has asked for {requests} changes within an hour", requests=limit.Requests)
+        raise RateLimited(retry_after=usage.seconds_left, why=why)
+
+
+def _count_list_values(documents: Sequence[Any]) -> int:
+    """Count the values in all lists of the documents, at any depth."""
+    number, rest = 0, list(documents)
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict):
+            rest.extend(each.values())
+        elif isinstance(each, list):
+            number += len(each)
+            rest.extend(each)
+    return number

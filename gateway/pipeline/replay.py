@@ -1,8 +1,8 @@
-"""What became of a request that was not answered to its end: the answer to its retry under the same idempotency key.
+"""Replays: the answer to a retry, under the same idempotency key, of a request whose first attempt was interrupted.
 
-Its process was killed, or it was answered with 5xx although it may have changed something. The operations log knows, by
-the identifier that the gateway itself gave to the attempt (`Call.call_id`). `gateway.surfaces.idempotency` knows which
-attempts belong to a key.
+The attempt's process was killed, or it answered 5xx although it may have changed something. The operations log knows
+what it did, by the identifier that the gateway itself gave the attempt (`Call.call_id`).
+`gateway.surfaces.idempotency` knows which attempts belong to a key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,35 +23,35 @@ from core.shapes import parse_guid
 from directory import errors as directory_errors
 from directory.lookup.access import find_object
 from directory.lookup.visibility import visibility_of
-from directory.queries.reading import read_changed
+from directory.queries.reading import read_record
 from directory.shapes.record import DirectoryObject
-from gateway.pipeline.disclosure import require_preview_allowed
+from gateway.pipeline.recording import require_preview_allowed
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
 """Members of an answer that are shown once: a replay has null there."""
 
 SETTLED_AFTER = timedelta(minutes=5)
-"""What is not known by then may never be; a retry is then judged by what the directory holds."""
+"""An outcome that is still unknown by then may stay so; a retry then goes by what the directory holds."""
 
 
 def is_unsettled(attempts: Sequence[UUID]) -> bool:
-    """Whether it is still to be found out what these attempts have done."""
+    """Whether the outcome of one of these attempts may still be determined."""
     recent = shared_clock.now() - SETTLED_AFTER
     return _records(attempts).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
 
 
-def with_effects(attempts: Sequence[UUID]) -> set[UUID]:
-    """Which of these attempts have made a change, or asked for approval of one, or nobody knows yet."""
+def attempts_with_effects(attempts: Sequence[UUID]) -> set[UUID]:
+    """Return the attempts that made a change, requested approval of one, or have no known outcome yet."""
     done = (Outcome.SUCCEEDED, Outcome.QUEUED, *OPEN_OUTCOMES)
     found = _records(attempts).filter(outcome__in=done).values_list("call_id", flat=True)
     return {attempt for attempt in found if attempt is not None}
 
 
 def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
-    """Status and body of the answer that an interrupted attempt of this call did not come to give.
+    """Return status and body of the answer that an interrupted attempt of this call could not give any more.
 
-    None when there was none, when it did nothing, or when the call may as well be made again: what is done already is
-    then no change. Raises what reading the object raises.
+    None if there was no attempt, if it did nothing, or if the call can simply run again, since what is already done
+    changes nothing then. Raises what reading the object raises.
     """
     if not call.interrupted:
         return None
@@ -66,15 +66,15 @@ def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
     return None if record is None else _answer_of(record, call, operation)
 
 
-def review(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> Any:
-    """The body of an answer that was given before, as its caller may see it now; raises Forbidden or ObjectNotFound.
+def refresh_answer(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> Any:
+    """Return the body of an earlier answer, as its caller may see it now; raises Forbidden or ObjectNotFound.
 
-    Every object that the request or its answer names is looked at anew: what has left the caller's scopes since is
-    refused, and a record is read as the caller may see it today. Objects that are gone tell nothing.
+    Every object that the request or its answer names is looked up again: one that has left the caller's scopes is
+    refused, and a record is read anew. Objects that are gone reveal nothing.
     """
-    if not operation.on_directory:
+    if not operation.needs_directory:
         return body
-    with directory_errors.translated():
+    with directory_errors.translate_ldap_errors():
         for named in _objects_of(operation, arguments, body):
             try:
                 find_object(call, named)
@@ -89,11 +89,11 @@ def _as_seen_now(operation: Operation, call: Call, body: dict[str, Any]) -> Any:
         visibility = visibility_of(call)
         for shown in (body, *body.get("results", ())):
             if "changes" in shown:
-                shown["changes"] = visibility.changes(shown["changes"])
+                shown["changes"] = visibility.visible_changes(shown["changes"])
     elif operation.output is DirectoryObject and "kind" in body:
-        return read_changed(call, UUID(body["id"]))
-    elif isinstance(made := body.get("object"), dict):  # what a revert has made
-        body["object"] = read_changed(call, UUID(made["id"]))
+        return read_record(call, UUID(body["id"]))
+    elif isinstance(made := body.get("object"), dict):  # the object after a revert
+        body["object"] = read_record(call, UUID(made["id"]))
     return body
 
 
@@ -115,7 +115,7 @@ def _answer_of(record: OperationRecord, call: Call, operation: Operation) -> tup
     if operation.output is None:
         return operation.status, None
     if operation.output is DirectoryObject and record.target_id is not None:
-        return operation.status, read_changed(call, record.target_id)
+        return operation.status, read_record(call, record.target_id)
     members = getattr(operation.output, "__annotations__", {})
     if members and set(members) <= set(SECRET_MEMBERS):
         return operation.status, dict.fromkeys(members)

@@ -1,1 +1,1 @@
-"""Between granian and Django: a request is taken in whole before a thread is given to it. Decides about no request."""
+"""Between granian and Django: receives whole requests and gives them to threads. Decides nothing about a request."""

@@ -1,1 +1,1 @@
-"""The surfaces for programs: they translate between HTTP and the pipeline, and know no operation by name."""
+"""The surfaces for programs. They translate between HTTP and the pipeline, and know no operation by name."""

@@ -1,7 +1,7 @@
-"""The OAuth endpoints that programs call: metadata, registration, tokens, revocation. None looks at a cookie.
+"""The OAuth endpoints that programs call: metadata, registration, tokens, revocation. They ignore cookies.
 
-Their refusals are OAuth's own (RFC 6749 section 5.2), which its clients know; what never reaches them is a problem.
-Where a person decides is a page of the console.
+Their refusals are OAuth's own (RFC 6749 section 5.2), as its clients expect; what is refused before them is a problem.
+The authorization endpoint, where a person decides, is a page of the console.
 """
 
 import json
@@ -16,17 +16,17 @@ from rest_framework.response import Response
 
 from core.errors import RateLimited, ServiceUnavailable
 from gateway.surfaces.views import ProgramView
-from keys.agents import metadata, registration
-from keys.agents.extra import require_agents
-from keys.agents.issuer_urls import ENDPOINT, RESOURCE_METADATA, SERVER_METADATA
+from keys.agents import clients, metadata
+from keys.agents.availability import require_agents
+from keys.agents.metadata import ENDPOINT, RESOURCE_METADATA, SERVER_METADATA
 from keys.agents.server import oauth, require_audience
-from keys.sign_in.credentials import client_address
+from keys.callers import client_address
 
 _FORM = "application/x-www-form-urlencoded"
 
 
 class OAuthView(ProgramView):
-    """An endpoint that answers to its one method while agents are switched on."""
+    """An endpoint that exists only while agents are enabled."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         require_agents()
@@ -40,10 +40,10 @@ class OAuthView(ProgramView):
         return super().handle_exception(exc)
 
 
-class Metadata(OAuthView):
-    """RFC 9728: which server issues tokens for the agent endpoint; RFC 8414: the endpoints of that server.
+class MetadataView(OAuthView):
+    """Protected resource metadata (RFC 9728) and authorization server metadata (RFC 8414).
 
-    They are no secret: pages of any origin may read them, as agents in browsers do.
+    They are public, and pages of any origin may read them, since agents may run in browsers.
     """
 
     http_method_names = ["get"]
@@ -53,23 +53,23 @@ class Metadata(OAuthView):
         return _json(self.document(request), 200, {"Access-Control-Allow-Origin": "*"})
 
 
-class Register(OAuthView):
-    """RFC 7591: a program makes itself known."""
+class RegistrationView(OAuthView):
+    """Dynamic client registration (RFC 7591)."""
 
     http_method_names = ["post"]
 
     def post(self, request: Request) -> Response:
         try:
-            given = json.loads(request.body)
-            if not isinstance(given, dict):
+            metadata_sent = json.loads(request.body)
+            if not isinstance(metadata_sent, dict):
                 raise TypeError
         except (ValueError, TypeError, RecursionError):
             return _refusal("invalid_client_metadata", "The body must be a JSON object.")
         try:
-            client = registration.register(given, address=client_address(request))
-        except registration.RegistrationClosed:
+            client = clients.register(metadata_sent, address=client_address(request))
+        except clients.RegistrationClosed:
             return _refusal("access_denied", "Clients are made by an administrator of this gateway.", 403)
-        except registration.BadMetadata as bad:
+        except clients.BadMetadata as bad:
             return _refusal(bad.error, bad.description)
         return _json(
             {
@@ -85,10 +85,10 @@ class Register(OAuthView):
         )
 
 
-class Form(OAuthView):
-    """RFC 6749: tokens for a code or for a refresh token; RFC 7009: an agent gives back what it was let do.
+class FormView(OAuthView):
+    """The token endpoint (RFC 6749) and token revocation (RFC 7009).
 
-    What could be read in more than one way is refused: parameters elsewhere than in the form, or twice in it.
+    Ambiguous requests are refused: parameters outside of the form, or repeated in it.
     """
 
     http_method_names = ["post"]
@@ -101,7 +101,7 @@ class Form(OAuthView):
         if any(len(values) > 1 and name != "resource" for name, values in form.POST.lists()):
             raise InvalidRequestError("A parameter is repeated.")
         _, headers, body, status = self.respond(form)
-        return _of_server(headers, body, status)
+        return _server_response(headers, body, status)
 
 
 def _issue(form: HttpRequest) -> Any:
@@ -113,9 +113,9 @@ def _revoke(form: HttpRequest) -> Any:
     return oauth().create_revocation_response(form)
 
 
-def _of_server(headers: Any, body: str | None, status: int) -> HttpResponse:
+def _server_response(headers: Any, body: str | None, status: int) -> HttpResponse:
     response = HttpResponse(body or "", status=status, content_type="application/json")
-    # A challenge would name a way to authenticate that there is not: clients have no secrets.
+    # A challenge would offer client authentication, but our clients are public and have no secrets.
     for name, value in (headers or {}).items():
         if name.lower() != "www-authenticate":
             response[name] = value
@@ -131,16 +131,16 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] = {}) ->
 
 
 urls = [
-    # Clients ask with the path of the endpoint behind the well-known one, and without.
+    # Clients append the endpoint's path to the well-known one (RFC 8414 section 3.1), or do not.
     *(
-        path(f"{place}{suffix}".lstrip("/"), Metadata.as_view(document=document), name="oauth-metadata")
+        path(f"{well_known}{suffix}".lstrip("/"), MetadataView.as_view(document=document), name="oauth-metadata")
         for suffix in (ENDPOINT, "")
-        for place, document in (
+        for well_known, document in (
             (RESOURCE_METADATA, metadata.resource_metadata),
             (SERVER_METADATA, metadata.server_metadata),
         )
     ),
-    path(metadata.REGISTER.lstrip("/"), Register.as_view(), name="oauth-register"),
-    path(metadata.TOKEN.lstrip("/"), Form.as_view(respond=_issue), name="oauth-token"),
-    path(metadata.REVOKE.lstrip("/"), Form.as_view(respond=_revoke), name="oauth-revoke"),
+    path(metadata.REGISTER.lstrip("/"), RegistrationView.as_view(), name="oauth-register"),
+    path(metadata.TOKEN.lstrip("/"), FormView.as_view(respond=_issue), name="oauth-token"),
+    path(metadata.REVOKE.lstrip("/"), FormView.as_view(respond=_revoke), name="oauth-revoke"),
 ]

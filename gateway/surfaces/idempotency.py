@@ -7,8 +7,10 @@ exactly one is carried out.
 import hashlib
 import json
 import re
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -25,20 +27,23 @@ from core.call import Call
 from core.database import shared_clock
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation
-from core.secrets.digests import digests, is_digest, name_of_encryption_key
-from core.shapes import parse_guid
-from core.text.json_text import json_of
+from core.secrets.encryption import digests, matches_digest, name_of_encryption_key
+from core.shapes import encode_json, parse_guid
 from gateway import pipeline
 from gateway.models import IdempotencyRecord
-from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, with_effects
-from gateway.surfaces.idempotency_heartbeat import LEASE, renewed
+from gateway.pipeline.replay import SECRET_MEMBERS, attempts_with_effects, is_unsettled
 from gateway.surfaces.problems import problem_response
 
 _logger = structlog.stdlib.get_logger(__name__)
 
-KEPT_FOR = timedelta(hours=24)
+RETENTION = timedelta(hours=24)
+LEASE: Final = timedelta(seconds=30)
+"""How long a claim holds without being renewed."""
 
-NOT_KEPT = frozenset({401, 403, 429})
+RENEWAL_SECONDS = 10.0
+"""Most requests are over before the first renewal."""
+
+UNKEPT_STATUSES = frozenset({401, 403, 429})
 KEPT_HEADERS = ("Location", "ETag")
 
 
@@ -57,10 +62,10 @@ def answer_once(
     arguments: Mapping[str, str],
     respond: Callable[[Call], HttpResponseBase],
 ) -> HttpResponseBase:
-    """What `respond` makes of the call. With an Idempotency-Key it is kept if it is final, and given again.
+    """Return the response of `respond`. With an Idempotency-Key, keep a final one and replay it to the same request.
 
-    `respond` gets the call that says what was interrupted. A kept answer shows what its caller may see of it now, and
-    is recorded as a read. Raises InvalidRequest, KeyReused or InProgress, after permission was looked at.
+    `respond` gets the call with its interrupted attempts. A kept answer shows what its caller may see now, and is
+    recorded as a read. Raises InvalidRequest, KeyReused or InProgress, after the permission was checked.
     """
     if "HTTP_IDEMPOTENCY_KEY" not in request.META:
         return respond(call)
@@ -68,26 +73,26 @@ def answer_once(
     key = _key_of(request)
     if key is None:
         return respond(call)
-    kept = _claim(call, key, _content_of(request, call))
-    if kept.status is not None:
-        replayed = _replay(operation, request, call, arguments, kept)
+    claim = _claim(call, key, _fingerprinted_content(request, call))
+    if claim.status is not None:
+        replayed = _replay(operation, request, call, arguments, claim)
         replayed["Idempotency-Replayed"] = "true"
         return replayed
     try:
-        with renewed(kept.pk):
+        with _renewing(claim.pk):
             try:
-                response = respond(replace(call, interrupted=_attempts_of(kept)[:-1]))
+                response = respond(replace(call, interrupted=_attempts_of(claim)[:-1]))
             except GatewayError as refusal:  # a retry gets the same refusal
                 response = problem_response(request, refusal)
     except BaseException:
-        _end(kept, None)
+        _end_claim(claim, None)
         raise
-    _end(kept, None if response.status_code >= 500 else response)
+    _end_claim(claim, None if response.status_code >= 500 else response)
     return response
 
 
 def _key_of(request: Request) -> str | None:
-    """The request's Idempotency-Key, None for a read; raises InvalidRequest when it is not 1–255 printable ASCII."""
+    """The request's Idempotency-Key, None for a read; raises InvalidRequest unless it is 1–255 printable ASCII."""
     key: str = request.META["HTTP_IDEMPOTENCY_KEY"]
     if request.method not in ("POST", "PATCH", "DELETE"):
         return None
@@ -98,138 +103,138 @@ def _key_of(request: Request) -> str | None:
 
 
 def _replay(
-    operation: Operation, request: Request, call: Call, arguments: Mapping[str, str], kept: IdempotencyRecord
+    operation: Operation, request: Request, call: Call, arguments: Mapping[str, str], claim: IdempotencyRecord
 ) -> HttpResponse:
-    """The kept answer; a successful one is looked at anew for who is confined, or has other rights than then."""
-    status, body = kept.status or 500, json.loads(kept.body) if kept.body else None
+    """Return the kept answer. A successful one is read anew if the caller is confined, or has other rights now."""
+    status, body = claim.status or 500, json.loads(claim.body) if claim.body else None
     if status < 400:
-        if call.scopes or kept.rights != _rights_of(call):
+        if call.scopes or claim.rights != _rights_digest(call):
             try:
-                body = pipeline.review(operation, call, arguments, body)
+                body = pipeline.refresh_answer(operation, call, arguments, body)
             except GatewayError as refusal:
                 return problem_response(request, refusal)
         if body:
             pipeline.record_replayed(operation, call, arguments, body)
-    media_type = kept.headers.get("Content-Type")
-    headers = {name: value for name, value in kept.headers.items() if name != "Content-Type"}
+    media_type = claim.headers.get("Content-Type")
+    headers = {name: value for name, value in claim.headers.items() if name != "Content-Type"}
     return Response(body, status=status, headers=headers, content_type=media_type)
 
 
-def _rights_of(call: Call) -> str:
-    """What decides what an answer may show, as a digest."""
+def _rights_digest(call: Call) -> str:
+    """A digest of the rights that decide what an answer may show."""
     rights = [sorted(call.permissions), call.scopes]
     return hashlib.sha256(json.dumps(rights, default=str).encode()).hexdigest()
 
 
 def _attempts_of(claim: IdempotencyRecord) -> tuple[UUID, ...]:
-    """The attempts under a key. What a process of an earlier release noted is the client's word, and nobody's id."""
+    """The attempts under a key. Early releases stored the client's request ids, which need not be GUIDs."""
     return tuple(attempt for text in claim.call_ids if (attempt := parse_guid(text)) is not None)
 
 
-def _end(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
-    """Keep the final answer, or leave the key to a retry when there is none (None).
+def _end_claim(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
+    """Store the final answer, or without one (None) free the key for a retry.
 
-    Never raises for the database: what was done is done, and the caller must hear so. The claim then runs out as that
-    of a killed request.
+    Never raises for the database: the call was executed, and its caller must get the answer. The claim then expires
+    like that of a killed request.
     """
     for is_last_attempt in (False, True):
         try:
-            _note_end(claim, response)
+            _store_end(claim, response)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
                 _logger.exception("an answer cannot be kept", key=claim.key)
             else:
-                connection.close_if_unusable_or_obsolete()  # one that was cut is replaced for the second attempt
+                connection.close_if_unusable_or_obsolete()  # the second attempt gets a new connection
         else:
             return
 
 
-def _note_end(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
-    """See `_end`.
+def _store_end(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
+    """Store the final answer, or release the claim for a retry; raises for the database.
 
-    A request that failed may have done something all the same, so its retry has to know of it. What was committed as
-    the database was lost is perhaps not seen yet, for PostgreSQL's standby has to have it first; of the attempts before
-    this one all can be seen.
+    A failed request may have changed something all the same, so a retry has to know the attempt. The last attempt is
+    always kept: what it committed while the connection was lost may not be visible yet, since a PostgreSQL standby has
+    to confirm it first.
     """
-    mine = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
+    own = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
     *earlier, last = _attempts_of(claim)
     if response is None:
-        done = with_effects(earlier)
+        done = attempts_with_effects(earlier)
         known = [*(each for each in earlier if each in done), last]
-        mine.update(lease_until=shared_clock.now(), call_ids=[str(each) for each in known])
-    elif response.status_code not in NOT_KEPT:
+        own.update(lease_until=shared_clock.now(), call_ids=[str(each) for each in known])
+    elif response.status_code not in UNKEPT_STATUSES:
         headers = {name: response[name] for name in KEPT_HEADERS if name in response}
         if body := _body_of(response):
             is_problem = response.status_code >= 400
             headers["Content-Type"] = response["Content-Type"] if is_problem else "application/json"
-        mine.update(status=response.status_code, headers=headers, body=body)
-    elif with_effects(_attempts_of(claim)):
-        mine.update(lease_until=shared_clock.now())
+        own.update(status=response.status_code, headers=headers, body=body)
+    elif attempts_with_effects(_attempts_of(claim)):
+        own.update(lease_until=shared_clock.now())
     else:
-        mine.delete()
+        own.delete()
 
 
 def forget_old_answers() -> None:
-    """Remove answers older than 24 hours."""
-    IdempotencyRecord.objects.filter(created_at__lt=shared_clock.now() - KEPT_FOR).delete()
+    """Delete answers older than 24 hours."""
+    IdempotencyRecord.objects.filter(created_at__lt=shared_clock.now() - RETENTION).delete()
 
 
 def count_by_key() -> Counter[str]:
-    """How many requests are known by fingerprints under each encryption key, by the key's name."""
-    recent = IdempotencyRecord.objects.filter(created_at__gte=shared_clock.now() - KEPT_FOR)
+    """The number of kept answers whose fingerprint needs each encryption key, by the key's name."""
+    recent = IdempotencyRecord.objects.filter(created_at__gte=shared_clock.now() - RETENTION)
     return Counter(recent.values_list("encryption_key", flat=True))
 
 
 def _claim(call: Call, key: str, content: bytes) -> IdempotencyRecord:
-    """A new claim, or the finished answer of an earlier one.
+    """Return a new claim, or an earlier one with its answer; raises KeyReused or InProgress.
 
-    That of a killed request is taken over when the operations log knows what became of it.
+    The claim of a killed request is taken over once the operations log knows what the request did.
     """
     now, credential_id = shared_clock.now(), call.credential.unique_id
-    mine = IdempotencyRecord(
+    own = IdempotencyRecord(
         credential_id=credential_id,
         key=key,
         fingerprint=digests(_FINGERPRINT, content)[0],
         encryption_key=name_of_encryption_key(settings.ENCRYPTION_KEYS[0]),
-        rights=_rights_of(call),
+        rights=_rights_digest(call),
         call_ids=[str(call.call_id)],
         created_at=now,
         lease_until=now + LEASE,
     )
-    for _ in range(3):  # the earlier claim may end between the refused insert and the look at it
+    for _ in range(3):  # an earlier claim may vanish between the refused insert and the query
         try:
             with transaction.atomic():
-                mine.save(force_insert=True)
+                own.save(force_insert=True)
         except IntegrityError:
             earlier = IdempotencyRecord.objects.filter(credential_id=credential_id, key=key).first()
         else:
-            return mine
+            return own
         if earlier is None:
             continue
-        is_old = earlier.created_at < now - KEPT_FOR
-        if not is_old and not is_digest(earlier.fingerprint, _FINGERPRINT, content):
+        is_old = earlier.created_at < now - RETENTION
+        if not is_old and not matches_digest(earlier.fingerprint, _FINGERPRINT, content):
             raise KeyReused
-        is_free = is_old or _is_to_be_made_anew(earlier, call)
+        is_free = is_old or _must_run_again(earlier, call)
         if not is_free and earlier.status is not None:
             return earlier
         if not is_free and (earlier.lease_until >= now or is_unsettled(_attempts_of(earlier))):
             break
-        mine.call_ids = [*([] if is_free else map(str, _attempts_of(earlier))), str(call.call_id)]
+        own.call_ids = [*([] if is_free else map(str, _attempts_of(earlier))), str(call.call_id)]
         IdempotencyRecord.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
     raise InProgress
 
 
-def _is_to_be_made_anew(earlier: IdempotencyRecord, call: Call) -> bool:
-    """Whether an answer tells of nothing that was done, and may show what its caller may not see any more."""
+def _must_run_again(earlier: IdempotencyRecord, call: Call) -> bool:
+    """Whether to run a request again: it changed nothing, and its answer may not fit the caller's rights any more."""
     if earlier.status is None:
         return False
-    has_other_rights = earlier.rights != _rights_of(call)
+    has_other_rights = earlier.rights != _rights_digest(call)
     is_dry_run = earlier.body.startswith('{"dryRun":true')
     return (has_other_rights and earlier.status >= 400) or (is_dry_run and (has_other_rights or bool(call.scopes)))
 
 
-def _content_of(request: Request, call: Call) -> bytes:
-    """What makes a request the same: the directory it is for, however it was chosen, is part of it."""
+def _fingerprinted_content(request: Request, call: Call) -> bytes:
+    """The content that identical requests share, including the directory, however it was chosen."""
     directory = str(call.directory.id) if call.directory else ""
     parts = [directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")]
     if call.if_match is not None:
@@ -241,11 +246,42 @@ _FINGERPRINT: Final = b"fingerprint of a request"
 
 
 def _body_of(response: Any) -> str:
-    """The body of a response as it is kept: what is shown once is null in it."""
+    """The body to store: members that are shown only once are null."""
     if not isinstance(response, Response):  # a problem
         content: str = response.content.decode()
         return content
     body = response.data
     if isinstance(body, dict):
-        body = body | {name: None for name in SECRET_MEMBERS if name in body}
-    return "" if body is None else json_of(body).decode()
+        body = _without_secrets(body)
+        if isinstance(results := body.get("results"), list):  # of a batch
+            body["results"] = [_without_secrets(each) for each in results]
+    return "" if body is None else encode_json(body).decode()
+
+
+def _without_secrets(body: dict[str, Any]) -> dict[str, Any]:
+    return body | {name: None for name in SECRET_MEMBERS if name in body}
+
+
+@contextmanager
+def _renewing(claim_id: int) -> Iterator[None]:
+    """Renew a claim in a thread while the block runs.
+
+    A process that is suspended for longer than the lease may lose its claim to a retry. Its write is then late, and a
+    late write is not sent (`OperationRecord.may_be_written`).
+    """
+    done = threading.Event()
+    threading.Thread(target=_renew_until, args=(claim_id, done), name="idempotency-claim", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _renew_until(claim_id: int, done: threading.Event) -> None:
+    while not done.wait(RENEWAL_SECONDS):
+        own = IdempotencyRecord.objects.filter(id=claim_id, status=None)
+        try:
+            own.update(lease_until=shared_clock.now() + LEASE)
+        except (DatabaseError, InterfaceError) as error:  # the next renewal may succeed
+            _logger.warning("an idempotency claim cannot be renewed for now", error=str(error))
+        connection.close()

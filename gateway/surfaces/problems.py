@@ -1,7 +1,8 @@
-"""Problem details (RFC 9457): the one place where errors become responses. The errors are in `core.errors`."""
+"""Renders errors as problem details (RFC 9457) or pages, here and nowhere else. The errors are in `core.errors`."""
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import structlog
@@ -11,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Un
 from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.template.loader import render_to_string
 from django.utils.encoding import escape_uri_path
+from django.utils.translation import get_language_from_request, override
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import APIException
 
@@ -27,14 +29,13 @@ from core.errors import (
     UnsupportedMediaType,
     UriTooLong,
 )
-from core.text.json_text import json_of
-from gateway.surfaces.languages import in_language_of
-from gateway.surfaces.routes import FOR_PROGRAMS
+from core.shapes import encode_json
+from gateway.surfaces.routes import PROGRAM_PATHS
 
 logger = structlog.get_logger(__name__)
 
-MACHINE_PATHS = ("/rest/", *FOR_PROGRAMS)
-"""Everything below answers errors as problem details, never as pages."""
+MACHINE_PATHS = ("/rest/", *PROGRAM_PATHS)
+"""Errors below these paths are rendered as problem details, never as pages."""
 
 
 def is_machine_path(path: str) -> bool:
@@ -42,7 +43,7 @@ def is_machine_path(path: str) -> bool:
 
 
 def problem_of(request: HttpRequest, error: GatewayError) -> dict[str, Any]:
-    """The problem of an error: its own members, where it happened, and the id to find it by in the logs."""
+    """The problem details of an error, with the path of the request and its id, which is in the logs."""
     return {
         **error.as_problem(),
         "instance": escape_uri_path(request.path),
@@ -51,29 +52,29 @@ def problem_of(request: HttpRequest, error: GatewayError) -> dict[str, Any]:
 
 
 def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
-    """The response of an error."""
-    content = json_of(problem_of(request, error))
+    """Render an error as problem details."""
+    content = encode_json(problem_of(request, error))
     return HttpResponse(content, status=error.status, headers=error.headers, content_type="application/problem+json")
 
 
 def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
-    """The same for a middleware, which also serves people: a page outside the machine paths."""
-    return problem_response(request, error) if is_machine_path(request.path) else page_of(request, error)
+    """Render an error as problem details on machine paths, else as a page."""
+    return problem_response(request, error) if is_machine_path(request.path) else error_page(request, error)
 
 
-def page_of(request: HttpRequest, error: GatewayError, hint: str = "") -> HttpResponse:
-    """An error as a page that needs nothing but itself: the database may be away, and nobody signed in."""
+def error_page(request: HttpRequest, error: GatewayError, hint: str = "") -> HttpResponse:
+    """Render an error as a page that needs neither the database, which may be down, nor a signed-in person."""
     shown = {"problem": error, "hint": hint, "request_id": getattr(request, "request_id", "")}
-    with in_language_of(request):
+    with in_language_of_request(request):
         content = render_to_string("console/refusal_alone.html", shown)
     return HttpResponse(content, status=error.status, headers=error.headers)
 
 
 def error_of(exception: Exception) -> GatewayError:
-    """What an exception means to the caller. One that nobody foresaw is logged with its traceback and tells nothing."""
+    """Return the error that the caller gets. An unexpected exception is logged with its traceback, not revealed."""
     if isinstance(exception, GatewayError):
         return exception
-    for kinds, status in _FORESEEN:
+    for kinds, status in _DJANGO_EXCEPTIONS:
         if isinstance(exception, kinds):
             return _BY_STATUS[status]()
     if isinstance(exception, UnreadablePostError):
@@ -87,11 +88,11 @@ def error_of(exception: Exception) -> GatewayError:
     return GatewayError()
 
 
-_FORESEEN = ((Http404, 404), (PermissionDenied, 403), (SuspiciousOperation, 400))
+_DJANGO_EXCEPTIONS = ((Http404, 404), (PermissionDenied, 403), (SuspiciousOperation, 400))
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> HttpResponse:
-    """REST framework's hook: every exception of its views ends here."""
+    """Handle every exception of REST framework's views (its setting EXCEPTION_HANDLER)."""
     error = error_of(exception)
     response = problem_response(context["request"], error)
     if error.status == 405:
@@ -116,7 +117,7 @@ _BY_STATUS: dict[int, type[GatewayError]] = {
 
 
 def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """Django's own error page as a problem; any other response unchanged."""
+    """Turn an error page of Django's own into a problem; return any other response unchanged."""
     error = _BY_STATUS.get(response.status_code)
     if error is None or not response.get("Content-Type", "").startswith("text/"):
         return response
@@ -127,21 +128,21 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A missing or wrong CSRF token: 403 like any other for programs, what to do about it for people."""
+    """Answer a missing or wrong CSRF token: with a plain 403 for programs, with advice for people."""
     if is_machine_path(request.path):
         return problem_response(request, Forbidden())
     logger.info("CSRF token refused", path=request.path, reason=reason)
-    if reason.startswith(_FOREIGN_ORIGIN):
+    if reason.startswith(_BAD_ORIGIN_PREFIX):
         hint = _(
             "The form came from {origin}, which is not the address that the gateway knows. If people open the console "
             "there, an administrator has to name it in GATEWAY_TRUSTED_ORIGINS."
         ).format(origin=request.META.get("HTTP_ORIGIN", ""))
     else:
         hint = _("Your session has changed since this page was opened. Go back and reload it.")
-    return page_of(request, Forbidden(), hint)
+    return error_page(request, Forbidden(), hint)
 
 
-_FOREIGN_ORIGIN: Final = REASON_BAD_ORIGIN.partition("%s")[0]
+_BAD_ORIGIN_PREFIX: Final = REASON_BAD_ORIGIN.partition("%s")[0]
 
 
 def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:
@@ -157,6 +158,14 @@ handler404 = _handler(NotFound)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """What was raised outside of every view, as by a middleware; a database that is away is no failure of ours."""
-    is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
-    return error_response(request, ServiceUnavailable() if is_away else GatewayError())
+    """Answer an exception raised outside of views, such as in a middleware: 503 if the database is down, else 500."""
+    is_database_down = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
+    return error_response(request, ServiceUnavailable() if is_database_down else GatewayError())
+
+
+def in_language_of_request(request: HttpRequest) -> AbstractContextManager[None]:
+    """Activate the language chosen in this browser, or else the best match of Accept-Language, within the block.
+
+    It must not last longer: threads are reused, also for requests of programs.
+    """
+    return override(get_language_from_request(request))

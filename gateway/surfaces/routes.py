@@ -1,4 +1,4 @@
-"""Which view and which operations are at an address, found once for all addresses that differ in identifiers alone."""
+"""Resolves paths to views and operations, once for all paths that differ only in identifiers."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,21 +13,21 @@ from django.urls import Resolver404, resolve
 
 from core.operation import Operation
 
-FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
-"""A session cookie is no credential below these: there it is not even looked at."""
+PROGRAM_PATHS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
+"""Below these paths session cookies are not even read."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_ANY = str(UUID(int=0))
+_ANY_ID = str(UUID(int=0))
 """Stands for any identifier."""
 
 
 def is_for_programs(path: str) -> bool:
-    return f"{path}/".startswith(FOR_PROGRAMS)
+    return f"{path}/".startswith(PROGRAM_PATHS)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is at an address. `operations` are those of an operation's view, by method; none for any other view."""
+    """The view of a path with its arguments, and its operations by HTTP method, if it has any."""
 
     view: Callable[..., HttpResponseBase]
     name: str
@@ -39,17 +39,17 @@ class Route:
 
 
 def route_of(request: HttpRequest) -> Route | None:
-    """What is at the request's address, None for an unknown one. It is looked for once in a request."""
-    known: Any = request
+    """The route of a request's path, None for an unknown one. It is resolved once per request."""
+    cache: Any = request
     try:
-        found: Route | None = known.gateway_route
+        route: Route | None = cache.gateway_route
     except AttributeError:
-        found = known.gateway_route = find_route(request.path_info)
-    return found
+        route = cache.gateway_route = find_route(request.path_info)
+    return route
 
 
 def metric_label(request: HttpRequest) -> str:
-    """The name under which a request is counted: of its operation, else of its view."""
+    """The name under which a request is counted: its operation's, else its view's."""
     route = route_of(request)
     if route is None:
         return "none"
@@ -58,20 +58,20 @@ def metric_label(request: HttpRequest) -> str:
 
 
 def find_route(path: str) -> Route | None:
-    """No route tells one identifier from another, so all of them share an entry of the cache."""
+    """Resolve a path, with all its identifiers replaced by one, so that they share an entry of the cache."""
     parts = path.split("/")
     identifiers = iter([part for part in parts if _GUID.fullmatch(part)])
-    route = _resolve("/".join(_ANY if _GUID.fullmatch(part) else part for part in parts), settings.ROOT_URLCONF)
+    route = _resolve("/".join(_ANY_ID if _GUID.fullmatch(part) else part for part in parts), settings.ROOT_URLCONF)
     if route is None or not route.arguments:
         return route
-    arguments = {name: next(identifiers) if value == _ANY else value for name, value in route.arguments.items()}
+    arguments = {name: next(identifiers) if value == _ANY_ID else value for name, value in route.arguments.items()}
     return replace(route, arguments=arguments)
 
 
 @lru_cache(maxsize=4096)
-def _resolve(path: str, addresses: str) -> Route | None:
+def _resolve(path: str, urlconf: str) -> Route | None:
     try:
-        match = resolve(path, addresses)
+        match = resolve(path, urlconf)
     except Resolver404:
         return None
     return Route(
@@ -83,8 +83,12 @@ def _resolve(path: str, addresses: str) -> Route | None:
 
 
 def _operations_of(view: Any) -> Mapping[str, Operation]:
-    """The operations of a view, by method: of an OperationViewSet's actions, or what a page says that it stands for."""
+    """The operations of a view by method: those of an OperationViewSet's actions, or those that a page declares."""
     if not hasattr(view, "actions"):
         return getattr(view, "operations", {})
-    of_actions, actions = getattr(view.cls, "operations", {}), view.actions
-    return {method.upper(): of_actions[action] for method, action in actions.items() if action in of_actions}
+    operations_by_action, actions = getattr(view.cls, "operations", {}), view.actions
+    return {
+        method.upper(): operations_by_action[action]
+        for method, action in actions.items()
+        if action in operations_by_action
+    }

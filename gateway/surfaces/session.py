@@ -1,12 +1,12 @@
-"""Signing in and out of the browser surface, the sessions of a person and their platform token.
+"""Sign-in and sign-out on the browser surface, a person's sessions, and their platform tokens.
 
-These are no operations: they make and end the identity that operations are called with.
+These are not operations: they create and end the identity with which operations are called.
 """
 
 from typing import Any, ClassVar
 
 from django.middleware.csrf import get_token
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
 from typing_extensions import TypedDict
@@ -14,20 +14,18 @@ from typing_extensions import TypedDict
 from core.call import Call
 from core.errors import NotFound
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
+from core.shapes import Body, Id, Moment, example, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.reading import read_query
 from gateway.surfaces.views import ProgramViewSet, StrictRequest
 from keys.authentication import LaxSessionAuthentication, SessionAuthentication, identify_session
 from keys.sign_in import sessions
-from keys.sign_in.session_store import stored_key_of
+from keys.sign_in.sessions import stored_key_of
 
 
 class SignIn(Body):
     """A name and a password, of a local account or of a person of the directory connection named."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"username": "ada", "password": "correct horse battery"}]}
-    )
+    model_config = example(username="ada", password="correct horse battery")  # noqa: S106 - an example
 
     username: str = Field(min_length=1, max_length=256)
     password: str = Field(max_length=1024)
@@ -93,15 +91,15 @@ class SessionViewSet(ProgramViewSet):
 
     def create(self, request: StrictRequest) -> Response:
         """Sign in with a local account, or as a person of a connected directory."""
-        given = load_body(SignIn, request.data)
+        credentials = load_body(SignIn, request.data)
         sessions.sign_in(
             request._request,
-            username=given.username,
-            password=given.password,
-            directory=given.directory,
-            code=given.code,
+            username=credentials.username,
+            password=credentials.password,
+            directory=credentials.directory,
+            code=credentials.code,
         )
-        # The session is new and so is its CSRF token: identify reads what the next request will see.
+        # The session and its CSRF token are new, so this request cannot have sent the token.
         call = identify_session(request._request, check_csrf=False, may_lack_second_factor=True)
         return Response(_session_record(request, call))
 

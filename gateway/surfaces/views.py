@@ -1,4 +1,4 @@
-"""What the views of programs have in common, besides the settings of REST framework: how a request is read."""
+"""The base classes of views for programs: how a request is read. REST_FRAMEWORK in the settings has the rest."""
 
 from io import BytesIO
 from typing import Any
@@ -11,11 +11,11 @@ from rest_framework.viewsets import ViewSetMixin
 from core.call import Call
 
 METHODS = ("get", "head", "post", "patch", "delete")
-"""OPTIONS describes nothing here; OpenAPI does."""
+"""Without OPTIONS, since OpenAPI describes the views."""
 
 
 class StrictRequest(Request):
-    """A request of a caller that is known; an empty body is parsed, too, if a media type says that there is one."""
+    """A request with its `Call` in `auth`. An empty body is parsed, too, and so refused, if it has a Content-Type."""
 
     auth: Call
 
@@ -25,7 +25,7 @@ class StrictRequest(Request):
 
 
 class ProgramView(APIView):
-    """A view that says of itself nothing but its answer: 405 alone names the methods that are allowed."""
+    """A view without REST framework's default headers: only a response 405 names the allowed methods."""
 
     http_method_names = list(METHODS)
 
@@ -42,5 +42,5 @@ class ProgramView(APIView):
         )
 
 
-class ProgramViewSet(ViewSetMixin, ProgramView):  # type: ignore[misc]  # both make the request of the other
-    """The same with actions."""
+class ProgramViewSet(ViewSetMixin, ProgramView):  # type: ignore[misc]  # both define initialize_request
+    """A `ProgramView` with actions."""

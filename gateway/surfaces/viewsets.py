@@ -1,31 +1,43 @@
-"""ViewSets made from the registry, one per resource and surface: an action for each operation, and one for its batches.
+"""ViewSets made from the registry, one per resource and surface: an action for each operation, one for its batches.
 
-Read `OperationViewSet` and `_single`: request in, pipeline, response out. Nothing here knows an operation by name.
+Read `OperationViewSet` and `_single_action`: request in, pipeline, response out. Nothing here knows an operation by
+name. `gateway.pipeline.batches` executes batches.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from http import HTTPMethod
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from django.http import HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import URLPattern, path
+from pydantic import WithJsonSchema
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.decorators import action
 from rest_framework.renderers import BaseRenderer
-from rest_framework.routers import SimpleRouter
+from rest_framework.response import Response
+from typing_extensions import NotRequired, TypedDict
 
-from core.call import Call, Surface
-from core.operation import Effect, Operation, operations
-from core.shapes import NoQuery, list_parameters
-from core.streams import RecordStream, StreamFormat
+from audit.redact import ChangeJson
+from core.call import Call, RecordStream, StreamFormat, Surface
+from core.errors import GatewayError, InvalidRequest
+from core.operation import Effect, Operation, Risk, operations
+from core.shapes import Id, NoQuery, Problem, list_parameters, load_query
 from gateway import pipeline
-from gateway.pipeline.batch_shapes import path_of
-from gateway.surfaces.batches import batch_response
+from gateway.pipeline.batches import Item, batch_path, execute_batch, load_batch
+from gateway.pipeline.fields import FIELDS
+from gateway.pipeline.recording import record_refusal
 from gateway.surfaces.idempotency import answer_once
+from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_query, read_versions, refuse_headers, refuse_members, wants_async
-from gateway.surfaces.responses import JsonRenderer, response_of
-from gateway.surfaces.streams import CsvRenderer, NdjsonRenderer, record_shape, require_no_page, stream_response
+from gateway.surfaces.rendering import (
+    CsvRenderer,
+    JsonRenderer,
+    NdjsonRenderer,
+    record_shape,
+    require_no_page,
+    response_of,
+    stream_response,
+)
 from gateway.surfaces.views import ProgramViewSet, StrictRequest
 from keys.authentication import ProgramAuthentication, SessionAuthentication
 
@@ -42,22 +54,32 @@ Action = Callable[..., HttpResponseBase]
 class OperationViewSet(ProgramViewSet):
     """The operations of one resource on one surface.
 
-    `request.auth` is the `Call` of whoever the authentication class has identified. Permissions, limits and validation
-    are the pipeline's. `operations` has the operation of each action, `batches` names the actions that are batches.
+    The authentication class identifies the caller; `request.auth` is the `Call`. The pipeline checks permissions,
+    limits and input. `operations` has the operation of each action, `batches` the names of the batch actions,
+    `routes` the action of each method by path.
     """
 
     surface: ClassVar[Surface]
     operations: ClassVar[Mapping[str, Operation]]
     batches: ClassVar[frozenset[str]]
+    routes: ClassVar[Mapping[str, Any]]
 
     def get_renderers(self) -> list[BaseRenderer]:
         operation = self.operations.get(self.action)
         return _JSON if operation is None or record_shape(operation.output) is None else _STREAMS
 
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        operation = self.operations.get(self.action)
+        if operation is not None and operation.deprecation is not None:
+            for name, value in operation.deprecation.headers.items():
+                response[name] = value
+        return response
 
-def _single(operation: Operation) -> Action:
-    """The action that runs an operation."""
-    lists = list_parameters(operation.query or NoQuery)
+
+def _single_action(operation: Operation) -> Action:
+    """Make the action that runs an operation."""
+    lists = list_parameters(operation.query or NoQuery) | {FIELDS}
 
     def run(_: OperationViewSet, request: StrictRequest, **arguments: str) -> HttpResponseBase:
         call = _call_of(operation, request)
@@ -82,8 +104,8 @@ def _single(operation: Operation) -> Action:
     return run
 
 
-def _batch(operation: Operation) -> Action:
-    """The action that runs an operation many times."""
+def _batch_action(operation: Operation) -> Action:
+    """Make the action that runs a batch of an operation."""
 
     def run(_: OperationViewSet, request: StrictRequest) -> HttpResponseBase:
         pipeline.require_admission(operation, request.auth)
@@ -93,7 +115,7 @@ def _batch(operation: Operation) -> Action:
 
 
 def _call_of(operation: Operation, request: StrictRequest) -> Call:
-    """The call with what the request's headers say of it."""
+    """Return the request's call, with the preconditions and preferences in its headers."""
     headers = request.META
     facts: dict[str, Any] = {}
     if "HTTP_IF_MATCH" in headers:
@@ -109,50 +131,164 @@ def _call_of(operation: Operation, request: StrictRequest) -> Call:
     return replace(request.auth, **facts) if facts else request.auth
 
 
-def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> SimpleRouter:
-    """The router of a surface, of all its operations or of those whose path matches."""
+def urls_of(surface: Surface, *, only: re.Pattern[str] | None = None) -> list[URLPattern]:
+    """The URL patterns of a surface's operations and batches, or of those whose path matches `only`.
+
+    Literal segments come before placeholders, so that `users/by-dn` is not taken for the user `by-dn`.
+    """
     by_resource: dict[str, list[Operation]] = {}
     for operation in operations(surface):
         if only is None or only.match(operation.path):
             by_resource.setdefault(operation.resource, []).append(operation)
-    router = _Router(trailing_slash=False, use_regex_path=False)
+    found = []
     for resource, declared in by_resource.items():
-        router.register("", _viewset(resource, surface, declared), basename=f"{surface.value}-{resource}")
-    return router
+        viewset = _viewset(resource, surface, declared)
+        for route, actions in viewset.routes.items():
+            found.append(path(route, viewset.as_view(actions), name=f"{surface.value}-{resource}"))
+    return sorted(found, key=lambda url: ["<" in part for part in str(url.pattern).split("/")])
 
 
 def _viewset(resource: str, surface: Surface, declared: list[Operation]) -> type[OperationViewSet]:
-    # Never just the verb of an operation: a method `delete` would answer every DELETE.
-    runs = {f"run_{_name(operation)}": operation for operation in declared}
-    batches = {f"batch_{_name(operation)}": operation for operation in declared if operation.batchable}
-    actions = {name: _single(operation) for name, operation in runs.items()}
-    actions |= {name: _batch(operation) for name, operation in batches.items()}
-    by_path: dict[str, Any] = {}
-    for name, run in actions.items():
-        operation = runs.get(name) or batches[name]
-        run.__name__, run.__doc__ = name, operation.function.__doc__
-        path, method = (path_of(operation), "POST") if name in batches else (operation.path, operation.method)
-        if path in by_path:
-            by_path[path].mapping[method.lower()] = name
-        else:
-            route = re.sub(r"\{(\w+)\}", r"<\1>", path)
-            by_path[path] = action(methods=[HTTPMethod(method)], detail=False, url_path=route)(run)
+    """Make the ViewSet of a resource, with an action for each operation, and one for its batches."""
+    actions: dict[str, Action] = {}
+    operation_of_action: dict[str, Operation] = {}
+    routes: dict[str, dict[str, str]] = {}
+    for operation in declared:
+        verb = operation.action.replace("-", "_")
+        # With a prefix: Django would send every DELETE to a method called `delete`.
+        declarations = [(f"run_{verb}", _single_action, operation.path, operation.method)]
+        if operation.batchable:
+            declarations.append((f"batch_{verb}", _batch_action, batch_path(operation), "POST"))
+        for name, make, template, method in declarations:
+            actions[name], operation_of_action[name] = make(operation), operation
+            actions[name].__name__, actions[name].__doc__ = name, operation.function.__doc__
+            routes.setdefault(re.sub(r"\{(\w+)\}", r"<\1>", template), {})[method.lower()] = name
     attributes = {
         "surface": surface,
-        "operations": {**runs, **batches},
-        "batches": frozenset(batches),
+        "operations": operation_of_action,
+        "batches": frozenset(name for name in actions if name.startswith("batch_")),
+        "routes": routes,
         "authentication_classes": [_AUTHENTICATION[surface]],
     }
     name = "".join(part.capitalize() for part in resource.split("-")) + "ViewSet"
     return type(name, (OperationViewSet,), attributes | actions)
 
 
-def _name(operation: Operation) -> str:
-    return operation.action.replace("-", "_")
+AlwaysTrue = Annotated[Literal[True], WithJsonSchema({"type": "boolean", "description": "Always true."})]
+"""Without the `const` of JSON Schema, of which openapi-generator makes Python, Java and C# that do not work."""
 
 
-class _Router(SimpleRouter):
-    """REST framework's router. A literal segment goes before a placeholder: `users/by-dn` is not the user by-dn."""
+class BatchResult(TypedDict):
+    """What came of one item: the status of the single call, null if it was skipped.
 
-    def get_urls(self) -> list[Any]:
-        return sorted(super().get_urls(), key=lambda url: ["<" in part for part in str(url.pattern).split("/")])
+    Pointers in `problem` begin at the request's body: `#/items/3/replace/mail`. `generatedPassword` is there if the
+    gateway made the password of a new account; null when an idempotency key is replayed.
+    """
+
+    index: int
+    status: int | None
+    id: Id | None
+    problem: Problem | None
+    changeRequestId: Id | None
+    generatedPassword: NotRequired[str | None]
+
+
+class BatchPreview(BatchResult):
+    """What an item would do: what the dry run of the single call says. One that fails has no more than its problem."""
+
+    dryRun: NotRequired[AlwaysTrue]
+    wouldQueue: NotRequired[bool]
+    risk: NotRequired[Risk]
+    changes: NotRequired[list[ChangeJson]]
+    warnings: NotRequired[list[str]]
+
+
+class BatchAnswer(TypedDict):
+    """What came of each item, in their order, and how many came to what."""
+
+    total: int
+    succeeded: int
+    failed: int
+    queued: int
+    skipped: int
+    results: list[BatchResult]
+
+
+class BatchDryRun(TypedDict):
+    """What each item would do, in their order. Nothing was changed and nothing queued."""
+
+    dryRun: AlwaysTrue
+    total: int
+    succeeded: int
+    failed: int
+    queued: int
+    skipped: int
+    results: list[BatchPreview]
+
+
+def batch_response(operation: Operation, call: Call, request: StrictRequest) -> Response:
+    """Execute a batch of an admitted caller; raises GatewayError for the whole batch, after recording it."""
+    try:
+        refuse_headers(request)
+        if "If-Match" in request.headers:
+            detail = "each item names its own version, as ifMatch"
+            raise InvalidRequest.naming(detail, parameter="If-Match", subject="If-Match")
+        batch = load_batch(request.data)
+        query = read_query(request)
+        call = pipeline.ChangeQuery.take_from(query, call)
+        load_query(NoQuery, query)
+        items = execute_batch(operation, call, batch.items, on_error=batch.on_error)
+    except GatewayError as refusal:
+        record_refusal(operation, call, {}, refusal.code)
+        raise
+    body = batch_answer(request, items)
+    status = 200 if body["succeeded"] == body["total"] else 207
+    return Response({"dryRun": True, **body} if call.dry_run else body, status=status)
+
+
+def batch_answer(request: HttpRequest, items: Iterable[Item]) -> BatchAnswer:
+    """The results of a batch's items, and how many ended how."""
+    results: list[BatchResult] = [_result(request, item) for item in items]
+    statuses = [result["status"] for result in results]
+    return {
+        "total": len(statuses),
+        "succeeded": sum(status in (200, 201, 204) for status in statuses),
+        "failed": sum(status is not None and status >= 400 for status in statuses),
+        "queued": statuses.count(202),
+        "skipped": statuses.count(None),
+        "results": results,
+    }
+
+
+def _result(request: HttpRequest, item: Item) -> BatchResult | BatchPreview:
+    result: BatchResult = {
+        "index": item.index,
+        "status": None,
+        "id": str(item.id) if item.id else None,
+        "problem": None,
+        "changeRequestId": None,
+    }
+    if isinstance(item.result, Exception):
+        problem: Any = _with_item_pointers(problem_of(request, error_of(item.result)), item.index)
+        result["problem"], result["status"] = problem, problem["status"]
+    elif item.result is not None:
+        body: Any = item.result.body or {}
+        result["status"] = item.result.status
+        if item.result.status == 202:
+            result["changeRequestId"] = body["changeRequest"]["id"]
+        elif "dryRun" in body:
+            return {**result, **body}
+        else:
+            result["id"] = body.get("id", result["id"])
+            if "generatedPassword" in body:
+                result["generatedPassword"] = body["generatedPassword"]
+    return result
+
+
+def _with_item_pointers(problem: dict[str, Any], index: int) -> dict[str, Any]:
+    """Change the pointers of an item's problem so that they begin at the body of the batch."""
+    for error in problem.get("errors", ()):
+        within = error.get("pointer", f"#/{error.pop('parameter', '')}")
+        error["pointer"] = f"#/items/{index}{within.removeprefix('#')}"
+        problem["detail"] = problem["detail"].replace(f"{within}: ", f"{error['pointer']}: ")
+    return problem

@@ -1,4 +1,4 @@
-"""The sign-in of AI agents: what a person lets one do, the OAuth 2.1 server that it asks, and what its tokens are.
+"""The sign-in of AI agents: what a person allows an agent, the OAuth 2.1 server, and identification by its tokens.
 
-The endpoint that agents work at is a surface; what they may do there, the pipeline decides, as for everybody.
+The endpoint that agents call is a surface (`gateway.surfaces.agent`), and the pipeline decides what they may do there.
 """

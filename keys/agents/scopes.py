@@ -1,7 +1,7 @@
-"""What an agent can be let do: few scopes, each a set of permissions and a sentence. One table; nothing else decides.
+"""The scopes that an agent can ask for: each is a set of permissions with words for the consent page.
 
-What protects an object, confidential attributes, approving and the gateway's own tables are in no scope: no agent gets
-to these, whoever it acts for.
+No scope has protected objects, confidential attributes, approvals or the gateway's own tables: no agent gets to these,
+whoever it acts for.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from directory.shapes.kinds import PERMISSION_SUFFIXES
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`title` and `meaning` are for the person who is to consent; the page translates them. Of `waits`, a person
-    decides at the usual level.
+    """`title` and `meaning` are for the person who consents; the page translates them. At the default level, a person
+    decides changes of a scope that `waits`. A scope without permissions is for what everybody may do.
     """
 
     title: str
@@ -25,7 +25,7 @@ class Scope:
     waits: bool = False
 
 
-def _each(action: str) -> frozenset[str]:
+def _for_each_kind(action: str) -> frozenset[str]:
     return frozenset(f"directory.{action}_{kind}" for kind in PERMISSION_SUFFIXES)
 
 
@@ -41,7 +41,7 @@ SCOPES: Final[dict[str, Scope]] = {
     "change": Scope(
         _("Change attributes, rename and move"),
         _("Change attributes of objects, rename them, and move them to other units."),
-        _each("update") | {"directory.move_object"},
+        _for_each_kind("update") | {"directory.move_object"},
     ),
     "accounts": Scope(
         _("Enable, disable and unlock accounts"),
@@ -61,9 +61,14 @@ SCOPES: Final[dict[str, Scope]] = {
         frozenset({"directory.reset_password"}),
         waits=True,
     ),
-    "create": Scope(_("Create objects"), _("Make users, groups, computers, units and other objects."), _each("create")),
+    "create": Scope(
+        _("Create objects"), _("Make users, groups, computers, units and other objects."), _for_each_kind("create")
+    ),
     "delete": Scope(
-        _("Delete objects"), _("Delete users, groups, computers, units and other objects."), _each("delete"), waits=True
+        _("Delete objects"),
+        _("Delete users, groups, computers, units and other objects."),
+        _for_each_kind("delete"),
+        waits=True,
     ),
     "restore": Scope(
         _("Restore deleted objects"),
@@ -80,23 +85,33 @@ SCOPES: Final[dict[str, Scope]] = {
         frozenset({"directory.run_accounts"}),
         waits=True,
     ),
+    "requests": Scope(
+        _("Withdraw your other change requests"),
+        _(
+            "Withdraw what you have asked for by keys or other agents and nobody has decided yet. What it has asked "
+            "for itself, it may withdraw in any case."
+        ),
+        frozenset(),
+    ),
 }
 
-LEAST: Final = "read"
-"""What an agent asks for that names no scope."""
+WITHDRAW_ALL: Final = "requests"
+
+DEFAULT_SCOPE: Final = "read"
+"""The scope of an agent that asks for none."""
 
 
-def known(names: Iterable[str]) -> list[str]:
-    """Those of these scopes that there are, in the order of the table."""
+def known_scopes(names: Iterable[str]) -> list[str]:
+    """The existing scopes among these names, in the order of SCOPES."""
     wanted = set(names)
     return [name for name in SCOPES if name in wanted]
 
 
 def permissions_of(names: Iterable[str]) -> frozenset[str]:
-    """The permissions that scopes mean; unknown ones mean none."""
-    return frozenset(permission for name in known(names) for permission in SCOPES[name].permissions)
+    """The permissions of these scopes; unknown names have none."""
+    return frozenset(permission for name in known_scopes(names) for permission in SCOPES[name].permissions)
 
 
-def usable(held: frozenset[str]) -> list[str]:
-    """The scopes in which somebody who holds these permissions could let an agent do anything."""
-    return [name for name, scope in SCOPES.items() if scope.permissions & held]
+def usable_scopes(held: frozenset[str]) -> list[str]:
+    """The scopes that would allow an agent anything on behalf of somebody with these permissions."""
+    return [name for name, scope in SCOPES.items() if not scope.permissions or scope.permissions & held]

@@ -1,16 +1,16 @@
-"""How agents and their clients are sent and answered. What is done with them is `operations.agents`' business."""
+"""Agents and their clients as JSON. `operations.access.agents` and `agent_clients` work with them."""
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from core.call import SupervisionLevel
+from core.database.own_rows import version_of
 from core.paging import PageQuery
-from core.shapes import Body, Guid, Id, Moment, documented_as, render_timestamp
+from core.shapes import Body, Guid, Id, Moment, as_record, documented_as, example, render_timestamp
 from core.text.names import require_label
-from core.versions import version_of
-from keys.agents.redirects import MAX_ADDRESSES, why_unacceptable
+from keys.agents.clients import MAX_REDIRECT_URIS, redirect_uri_problem
 from keys.models.agents import NAME_LENGTH, AgentClient, AgentGrant, Ended
 
 Level = Annotated[
@@ -21,7 +21,7 @@ Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, pattern=r"\S")
 
 
 def _require_acceptable(address: str) -> str:
-    if why := why_unacceptable(address):
+    if why := redirect_uri_problem(address):
         raise ValueError(why)
     return address
 
@@ -30,8 +30,9 @@ Addresses = Annotated[
     list[Annotated[str, AfterValidator(_require_acceptable)]],
     Field(
         min_length=1,
-        max_length=MAX_ADDRESSES,
-        description="Where the answer of a sign-in may go: https, or http on 127.0.0.1, [::1] or localhost (any port).",
+        max_length=MAX_REDIRECT_URIS,
+        description="Where the answer of a sign-in may go: https, http on 127.0.0.1, [::1] or localhost (any port), "
+        "or a scheme of `Agents:RedirectSchemes`.",
     ),
 ]
 
@@ -47,7 +48,7 @@ class SearchAgents(PageQuery):
 class UpdateAgent(Body):
     """What an administrator decides about one agent."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"supervisionLevel": "ask_every_change"}]})
+    model_config = example(supervisionLevel="ask_every_change")
 
     supervision_level: Level
 
@@ -62,20 +63,18 @@ class SearchAgentClients(PageQuery):
 class CreateAgentClient(Body):
     """A client made by hand, as closed registration asks for."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "Help desk agent", "redirectUris": ["http://127.0.0.1/callback"]}]}
-    )
+    model_config = example(name="Help desk agent", redirectUris=["http://127.0.0.1/callback"])
 
     name: Name
     redirect_uris: Addresses
 
 
 class AgentRecord(TypedDict):
-    """What one person lets one agent do in one directory.
+    """What one person allows one agent to do in one directory.
 
-    `clientId` is the OAuth client's, which is also its `credentialId` in the operations log. `permissions` are what the
-    scopes meant when the person consented; the agent may do those that the person holds too. `state` is `active`,
-    `expired` (the agent has not come back in time) or `ended`. `version` changes with what people change, not by use.
+    `clientId` is the id of the OAuth client, which is also its `credentialId` in the operations log. `permissions` are
+    what the scopes meant when the person consented; the agent may use those that the person still holds. `state` is
+    `active`, `expired` (the agent has not come back in time) or `ended`. Use does not change `version`.
     """
 
     id: Id
@@ -116,43 +115,33 @@ class AgentClientRecord(TypedDict):
 
 
 def agent_as_json(grant: AgentGrant) -> AgentRecord:
-    record: AgentRecord = {
-        "id": str(grant.pk),
-        "version": version_of({"level": grant.supervision_level, "ended": render_timestamp(grant.ended_at)}),
-        "name": grant.client.name,
-        "client": str(grant.client.pk),
-        "clientId": grant.client.client_id,
-        "person": grant.person.username,
-        "personActive": grant.person.is_active,
-        "directory": grant.connection.name,
-        "scopes": list(grant.scopes),
-        "permissions": list(grant.permissions),
-        "supervisionLevel": grant.supervision_level,
-        "state": grant.state,
-        "createdAt": render_timestamp(grant.created_at),
-        "expiresAt": render_timestamp(grant.expires_at),
-        "lastUsedAt": render_timestamp(grant.last_used_at),
-        "lastUsedAddress": grant.last_used_address or None,
-        "endedAt": render_timestamp(grant.ended_at),
-        "endedFor": grant.ended_for or None,
-        "endedBy": grant.ended_by.username if grant.ended_by else None,
-    }
-    return record
+    return as_record(
+        AgentRecord,
+        grant,
+        version=version_of({"level": grant.supervision_level, "ended": render_timestamp(grant.ended_at)}),
+        name=grant.client.name,
+        client=str(grant.client.pk),
+        clientId=grant.client.client_id,
+        person=grant.person.username,
+        personActive=grant.person.is_active,
+        directory=grant.connection.name,
+        lastUsedAddress=grant.last_used_address or None,
+        endedFor=grant.ended_for or None,
+        endedBy=grant.ended_by and grant.ended_by.username,
+    )
 
 
 def agent_client_as_json(client: AgentClient, *, agents: int) -> AgentClientRecord:
-    addresses = client.redirect_uris.split()
-    facts = {"name": client.name, "redirectUris": addresses, "disabled": client.disabled_at is not None}
-    return {
-        "id": str(client.pk),
-        "version": version_of(facts),
-        "clientId": client.client_id,
-        "name": client.name,
-        "redirectUris": addresses,
-        "source": client.registration_source,
-        "state": "active" if client.disabled_at is None else "disabled",
-        "agents": agents,
-        "createdAt": render_timestamp(client.created),
-        "createdBy": client.created_by.username if client.created_by else None,
-        "createdAddress": client.created_address or None,
-    }
+    addresses, is_disabled = client.redirect_uris.split(), client.disabled_at is not None
+    return as_record(
+        AgentClientRecord,
+        client,
+        version=version_of({"name": client.name, "redirectUris": addresses, "disabled": is_disabled}),
+        redirectUris=addresses,
+        source=client.registration_source,
+        state="disabled" if is_disabled else "active",
+        agents=agents,
+        createdAt=render_timestamp(client.created),
+        createdBy=client.created_by and client.created_by.username,
+        createdAddress=client.created_address or None,
+    )

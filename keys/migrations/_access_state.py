@@ -1,7 +1,7 @@
 """The triggers by which the database says that something has changed of all that decides about who calls.
 
-What a process keeps of a key (`keys.permissions.cache`) is good for one state of access. Every transaction that changes
-a key, a role, a person, a group, a permission or a connection makes another one, whoever changes it and by whatever
+What a process keeps of keys and agents (`keys.permissions.cache`) is good for one state of access. Every transaction that changes
+a key, an agent, a role, a person, a group, a permission or a connection makes another one, whoever changes it and by whatever
 statement. Stamps of use, and of look-ups that changed nothing, are told apart by the columns they are in.
 
 On PostgreSQL the state is the set of tokens in `keys_accessstate`. A transaction adds one under its own number: none
@@ -20,6 +20,9 @@ WATCHED = (
     ("auth_permission", ()),
     ("django_content_type", ()),
     ("directory_directoryconnection", ("bind_account", "bind_account_learnt_for")),
+    ("keys_agentaccesstoken", ()),
+    ("keys_agentclient", ()),
+    ("keys_agentgrant", ("last_used_at", "last_used_address")),
     ("keys_apikey", ("last_used_at", "last_used_address")),
     ("keys_groupscopes", ()),
     ("keys_link", ()),

@@ -1,17 +1,22 @@
-"""The tables of people and their credentials. What may be done with them is decided in `keys.permissions`."""
+"""The tables of people and their credentials. `keys.permissions` decides what these may do."""
 
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended, stamp_of
 from keys.models.api_keys import AccessToken, ApiKey, Level, Link, Role, require_networks
-from keys.models.groups import (
+from keys.models.people import (
     DirectoryGroup,
     DirectoryMembership,
+    FailedSignIn,
     GroupScopes,
+    Person,
+    PersonSession,
+    RecoveryCode,
+    SecondFactor,
     confines_members,
+    find_lookalike,
     keep_scopes,
     kept_scopes,
+    require_legible,
 )
-from keys.models.legible import require_legible
-from keys.models.people import FailedSignIn, Person, PersonSession, RecoveryCode, SecondFactor, find_lookalike
 
 __all__ = [
     "AccessToken",

@@ -1,7 +1,7 @@
-"""The tables of agents: OAuth clients, what people have let them do, and the tokens that were issued for it.
+"""The tables of agents: OAuth clients, the grants that people gave them, and the tokens issued for a grant.
 
-Client and tokens are the toolkit's own models with what the gateway adds. A token belongs to one grant and ends with
-it; of a token only its SHA-256 is stored.
+Clients and tokens extend the models of django-oauth-toolkit. A token belongs to one grant and ends with it; only its
+SHA-256 is stored.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ NAME_LENGTH = 100
 class AgentClient(toolkit.AbstractApplication):
     """A program that people can connect: registered by itself, described by its own document, or made by hand.
 
-    It is public and has no secret: whoever knows `client_id` can say to be it. That the answer goes to one of
-    `redirect_uris` is all that tells it from another. `disabled_at` refuses it everything at once.
+    It is a public client without a secret, so that anybody who knows `client_id` can claim to be it. All that protects
+    it is that answers go to its `redirect_uris` only. Since `disabled_at` it is refused everything.
     """
 
     objects: ClassVar[models.Manager["AgentClient"]] = models.Manager()
@@ -42,7 +42,7 @@ class AgentClient(toolkit.AbstractApplication):
         verbose_name = "agent client"
 
     def is_usable(self, request: object) -> bool:
-        """Whether it may ask for anything at all."""
+        """Whether the client is enabled."""
         return self.disabled_at is None
 
 
@@ -59,18 +59,19 @@ class Ended(models.TextChoices):
 
 
 def stamp_of(password: str, session_epoch: int) -> str:
-    """What changes with a person's password (its stored form) and with the epoch of their sessions."""
+    """A digest that changes with a person's stored password and with the epoch of their sessions."""
     return hashlib.sha256(f"{session_epoch} {password}".encode()).hexdigest()
 
 
 class AgentGrant(models.Model):
-    """What one person lets one agent do in one directory: the outcome of one consent.
+    """What one person allows one agent to do in one directory: the outcome of one consent.
 
-    The agent may do what is in `permissions` (those that `scopes` meant when the person consented) and the person holds
-    too, at each request. `supervision_level` is the agent's, changed by administrators only. `code_digest` is the
-    SHA-256 of the authorization code; `code_used_at` when it was first presented. The grant counts while `person_stamp`
-    is the person's: like a session, it does not outlive a deactivation or another password, whoever set that. Unless
-    the agent comes back before `expires_at`, it is over.
+    At each request the agent may do what is in `permissions` (what `scopes` meant when the person consented) and what
+    the person still holds. Only administrators change `supervision_level`. `code_digest` is the SHA-256 of the
+    authorization code, and `code_used_at` is when it was redeemed. The grant holds while `person_stamp` is the person's
+    stamp: like a session, it does not outlive a deactivation or a new password, whoever set it. It expires at
+    `expires_at` unless the agent comes back before. `refused_scopes` are those that it asked for in vain, which it does
+    not ask for again; null if it cannot ask for any.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -81,6 +82,7 @@ class AgentGrant(models.Model):
     )
     scopes = models.JSONField()
     permissions = models.JSONField()
+    refused_scopes = models.JSONField(null=True)
     supervision_level = models.CharField(
         max_length=32,
         choices=[(level.value, level.value) for level in SupervisionLevel],
@@ -108,7 +110,7 @@ class AgentGrant(models.Model):
 
     @property
     def state(self) -> Literal["active", "expired", "ended"]:
-        """`ended`, `expired` or `active`."""
+        """The state of the grant, which also ends when the person's stamp changes."""
         person = self.person
         if self.ended_at is not None or self.person_stamp != stamp_of(person.password, person.session_epoch):
             return "ended"
@@ -116,7 +118,7 @@ class AgentGrant(models.Model):
 
 
 class AgentAccessToken(toolkit.AbstractAccessToken):
-    """What an agent presents at its endpoint, for some minutes."""
+    """The token that an agent presents at its endpoint, valid for minutes."""
 
     grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="+")
     id_token = None
@@ -131,9 +133,13 @@ class AgentAccessToken(toolkit.AbstractAccessToken):
 
 
 class AgentRefreshToken(toolkit.AbstractRefreshToken):
-    """What an agent gets its next access token with, once. Used ones are kept: presenting one again ends the grant."""
+    """Buys the next pair of tokens. Used ones are kept, since presenting one again later ends the grant.
+
+    The next pair is derived from the token's value and `successor_salt`, which is kept for seconds after its use.
+    """
 
     grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="+")
+    successor_salt = models.CharField(max_length=64, default="", db_default="", editable=False)
 
     @property
     def user(self) -> Any:

@@ -11,15 +11,16 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from core.call import SupervisionLevel
-from core.network.allowed_networks import normalise_networks
-from keys.models.legible import require_legible
-from keys.permission_catalogue import is_grantable
+from core.ip_addresses import normalise_networks
+from keys.models.people import require_legible
+from keys.permission_catalogue import grantable_condition
 
 
 class Role(models.Model):
-    """A set of permissions, and the parts of directories they are confined to.
+    """A set of permissions, and the parts of directories that it is confined to.
 
-    `scopes` is a list of `{"guid", "distinguishedName", "directoryId"}`; the name is the last one known, for people.
+    `scopes` is a list of `{"guid", "distinguishedName", "directoryId"}`. The objectGUID decides; the name is the last
+    one known and only for people.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -28,7 +29,7 @@ class Role(models.Model):
     permissions = models.ManyToManyField(
         Permission,
         blank=True,
-        limit_choices_to=is_grantable,
+        limit_choices_to=grantable_condition,
         related_name="roles",
         help_text="What a key with this role may do, as far as its owner may do it too. Give only what is needed.",
     )
@@ -44,7 +45,7 @@ class Role(models.Model):
 
 
 class Level(models.TextChoices):
-    """The supervision levels with the names people know them by."""
+    """The supervision levels with their labels."""
 
     ASK_EVERY_CHANGE = SupervisionLevel.ASK_EVERY_CHANGE.value, _("Ask before every change")
     ASK_DESTRUCTIVE_SECURITY = (
@@ -55,7 +56,7 @@ class Level(models.TextChoices):
 
     @property
     def meaning(self) -> str:
-        """What it means, for whoever is to choose."""
+        """An explanation for people who choose a level."""
         return str(_LEVEL_MEANINGS[self.value])
 
 
@@ -72,7 +73,7 @@ _LEVEL_MEANINGS = {
 
 
 def require_networks(value: Any) -> None:
-    """Refuse a list of allowed addresses that is not in normal form. Raises ValidationError."""
+    """Raise ValidationError for what is no list of addresses and CIDR blocks."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValidationError("must be a list of addresses")
     try:
@@ -82,9 +83,9 @@ def require_networks(value: Any) -> None:
 
 
 class ApiKey(models.Model):
-    """An integration's credential. It acts as its owner, within its role.
+    """An integration's credential, which acts as its owner within its role.
 
-    After a rotation the value before stays valid until `previous_valid_until`.
+    After a rotation the previous value stays valid until `previous_valid_until`.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -147,7 +148,7 @@ class ApiKey(models.Model):
 
     @property
     def state(self) -> Literal["active", "expired", "revoked"]:
-        """`revoked`, `expired` or `active`."""
+        """The state of the key itself, whatever its owner's."""
         if self.revoked_at is not None:
             return "revoked"
         if self.expires_at is not None and self.expires_at <= timezone.now():
@@ -156,7 +157,7 @@ class ApiKey(models.Model):
 
 
 class Link(models.Model):
-    """Lets a key manage one directory. Its Client ID is what the integration sends in X-Client-Id."""
+    """Lets a key manage one directory. The integration sends its Client ID in X-Client-Id."""
 
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="links")
     connection = models.ForeignKey(
@@ -176,9 +177,9 @@ class Link(models.Model):
 
 
 class AccessToken(models.Model):
-    """A platform token: short-lived, issued to a signed-in person for tools run by hand. It ends with its session.
+    """A platform token: short-lived, issued to a signed-in person for tools run by hand, and ended with the session.
 
-    `session_key` is the digest under which that is stored.
+    `session_key` is the digest under which the session is stored.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)

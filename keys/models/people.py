@@ -1,10 +1,12 @@
-"""People, where they are signed in, their second factors, and sign-ins that failed."""
+"""People, their sessions, second factors and failed sign-ins, and what groups have besides Django's own table: scopes
+that confine their members, and groups of directories.
+"""
 
 from typing import Any
 from uuid import uuid4
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, Group
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -13,21 +15,25 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.secrets.encryption import EncryptedTextField
-from core.text.names import name_key, refuse_username
-from keys.models.legible import require_legible
+from core.text.names import label_complaint, name_key, username_complaint
+
+
+def require_legible(text: str) -> None:
+    """Raise ValidationError for a label with invisible characters."""
+    if complaint := label_complaint(text):
+        raise ValidationError(complaint)
 
 
 class Person(AbstractUser):
     """Somebody who signs in: a local account, or a person of a connected directory.
 
-    A person of a directory is a connection and an objectGUID; the user name `CONNECTION\\name` only shows them. A local
-    account cannot have a backslash in its name, so neither can ever be taken for the other.
+    A person of a directory is identified by connection and objectGUID; the user name `CONNECTION\\name` is only for
+    display. A local user name cannot have a backslash, so that neither can be taken for the other.
 
-    `scopes` are what the person is confined to whichever way they work, as a role's are (`Role`); groups of permissions
-    may confine them besides (`keys.models.groups`). `directory_checked_at` is when their account was last found to be
-    there, `password_set` when its password was set as the directory has it (pwdLastSet), `left_directory_at` when the
-    gateway deactivated them because they had left it.
-    Sessions of an earlier `session_epoch` are over for good.
+    `scopes` confine the person whichever way they work, in the form of a role's (`Role`); groups of permissions may
+    confine them further (`GroupScopes`). `directory_checked_at` is when their account was last found in the directory,
+    `password_set` is its pwdLastSet, and `left_directory_at` is when the gateway deactivated them because they had left
+    the directory. Sessions of an earlier `session_epoch` have ended for good.
     """
 
     first_name = None  # type: ignore[assignment]
@@ -80,25 +86,25 @@ class Person(AbstractUser):
         ]
 
     def clean(self) -> None:
-        """Refuse a new name that cannot be told from another one, and scopes of a superuser. Raises ValidationError."""
+        """Raise ValidationError for a new name that looks like another one, and for scopes of a superuser."""
         super().clean()
         if self.is_superuser and self.scopes:
             raise ValidationError({"is_superuser": "A superuser cannot be restricted to scopes."})
         if not self.username or not self.is_local or not self._is_renamed():
             return
-        if complaint := refuse_username(self.username):
+        if complaint := username_complaint(self.username):
             raise ValidationError({"username": complaint})
         if find_lookalike(self) is not None:
             raise ValidationError({"username": "There is a person already whose name looks like this one."})
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Whoever is saved as inactive has no session to come back to; whoever gets a name, the key of that name."""
+        """Save the person. Deactivating one ends their sessions; a new name gets its key for look-alikes."""
         named = kwargs.get("update_fields")
         also = set()
         if not self.is_active and (named is None or "is_active" in named):
             self.session_epoch += 1
             also.add("session_epoch")
-        # A name that was there before such names were refused keeps its own key.
+        # Names from before look-alikes were refused keep their own keys (migration 0005).
         if (named is None or "username" in named) and self._is_renamed():
             self.name_key = name_key(self.username)[:255]
             also.add("name_key")
@@ -110,7 +116,7 @@ class Person(AbstractUser):
         return self.pk is None or not Person.objects.filter(pk=self.pk, username=self.username).exists()
 
     def _get_session_auth_hash(self, secret: Any = None) -> str:
-        """What Django compares each session with: it changes with the password, and with the epoch."""
+        """The hash that Django compares each session with; it changes with the password and the epoch."""
         of_password = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc] # Django's stubs leave it out
         return f"{of_password}{self.session_epoch or ''}"
 
@@ -126,15 +132,15 @@ class Person(AbstractUser):
 
 
 def find_lookalike(person: Person) -> Person | None:
-    """Another person whose name cannot be told from this one's."""
+    """Another person whose name looks like this one's."""
     others = Person.objects.exclude(pk=person.pk)
     return others.filter(name_key=name_key(person.username)[:255]).first()
 
 
 class PersonSession(models.Model):
-    """Where a person is signed in, for them to look through and to end. It lives as long as Django's session does.
+    """A session for its person to see and to end, beside Django's session, which decides how long it lives.
 
-    `session_key` is the digest under which Django's session is stored (`session_store`), not what the cookie holds.
+    `session_key` is the digest under which Django's session is stored, not what the cookie holds.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -153,10 +159,10 @@ class PersonSession(models.Model):
 
 
 class SecondFactor(models.Model):
-    """The authenticator of a person: one-time passwords by RFC 6238, asked for once `confirmed_at` is set.
+    """A person's authenticator for one-time passwords (RFC 6238), in use once `confirmed_at` is set.
 
-    `secret` is in base32, as authenticators take it. `last_step` is the time step of the last code that was accepted:
-    neither it nor one before is accepted again.
+    `secret` is in base32, as authenticators take it. `last_step` is the time step of the last accepted code: codes of
+    that step and earlier ones are refused, so that nobody can replay an overheard code (RFC 6238 section 5.2).
     """
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="second_factor")
@@ -172,7 +178,7 @@ class SecondFactor(models.Model):
 
 
 class RecoveryCode(models.Model):
-    """A code that stands in once for the authenticator; its row is gone once it was used. `digest` is SHA-256."""
+    """A code that replaces the authenticator once; using it deletes the row. `digest` is SHA-256."""
 
     second_factor = models.ForeignKey(SecondFactor, on_delete=models.CASCADE, related_name="recovery_codes")
     digest = models.CharField(max_length=64)
@@ -186,10 +192,10 @@ class RecoveryCode(models.Model):
 
 
 class FailedSignIn(models.Model):
-    """A sign-in that failed or is still being tried. `subject_digest` is keyed: people type passwords as names, too."""
+    """A failed or unfinished sign-in. `subject_digest` is a keyed digest, since people type passwords as names, too."""
 
     class State(models.TextChoices):
-        """What became of it. A directory counts wrong passwords anew from each right one on: those are `PAST`."""
+        """The outcome. A right password resets a directory's count of wrong ones (badPwdCount): those become `PAST`."""
 
         OPEN = "open"
         WRONG = "wrong"
@@ -209,3 +215,72 @@ class FailedSignIn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.address} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class GroupScopes(models.Model):
+    """The scopes of a group of permissions, in the form of a role's; a group without a row confines nobody.
+
+    They confine everything that its members do, not only what the group grants.
+    """
+
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, primary_key=True, related_name="confinement")
+    scopes = models.JSONField(default=list)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"What {self.group} is confined to"
+
+
+class DirectoryGroup(models.Model):
+    """A group of a directory whose members belong to a group of permissions. The name is the last one known."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="directory_groups")
+    connection = models.ForeignKey("directory.DirectoryConnection", on_delete=models.PROTECT, related_name="+")
+    object_guid = models.UUIDField("objectGUID")
+    distinguished_name = models.TextField()
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("connection__name", "distinguished_name")
+        constraints = [
+            models.UniqueConstraint(fields=("group", "connection", "object_guid"), name="keys_directory_group_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.distinguished_name} in {self.group}"
+
+
+class DirectoryMembership(models.Model):
+    """Marks that a person is in a group of permissions only because of a group of their directory."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="directory_memberships")
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("person", "group"), name="keys_directory_membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.person} in {self.group}"
+
+
+def kept_scopes(group: Group) -> list[dict[str, str]]:
+    """The scopes that confine a group's members; empty for most groups."""
+    confinement: GroupScopes | None = getattr(group, "confinement", None)
+    return [] if confinement is None else confinement.scopes
+
+
+def keep_scopes(group: Group, scopes: list[dict[str, str]]) -> None:
+    """Set or remove the scopes of a group. Joins the caller's transaction and record."""
+    if scopes:
+        GroupScopes.objects.update_or_create(group=group, defaults={"scopes": scopes})
+    else:
+        GroupScopes.objects.filter(group=group).delete()
+
+
+def confines_members(group: Group) -> bool:
+    """Whether a group has scopes and members, who would be less confined without it."""
+    return bool(kept_scopes(group)) and group.user_set.exists()

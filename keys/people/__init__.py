@@ -1,4 +1,4 @@
-"""People: how they are told apart, whether they are still in their directory, and how their access ends.
+"""People: local accounts, whether the others are still in their directory, and how their access ends.
 
-How they sign in is in `keys.sign_in`.
+They sign in with `keys.sign_in`.
 """

@@ -1,13 +1,13 @@
-"""Whether the people of a directory are still there: who has left loses sessions, tokens and keys.
+"""Whether the people of a directory still have an account there; those who have left lose sessions, tokens and keys.
 
-Each is looked up when they sign in, when a key is issued for them, and at least every CHECK_EVERY while they or their
-keys are in use: by the workers' sweep, or else by the request that finds the last look too old. An account that is
-absent, disabled or expired deactivates its person. A lock-out does not, for it ends by itself and anybody can cause it;
-nor does an expired password, which keeps out by itself who signs in. A new password, or one that must be changed, ends
-the sessions and tokens. With each look the groups of the directory that stand for groups of permissions are followed.
+Accounts are checked when people sign in, when a key is issued for them, and at least every CHECK_EVERY while they or
+their keys are in use: by the workers' sweep, or else by a request that finds the last check too old. An account that is
+absent, disabled or expired deactivates its person. A lock-out does not, since it ends by itself and anybody can cause
+it; nor does an expired password, with which nobody can sign in anyway. A new password, or one that must be changed,
+ends the sessions and tokens. Each check also updates memberships that follow from groups of the directory.
 
-A directory that does not answer ends nothing at once: its people and their keys go on for a time of grace
-(`Directory:OwnerCheckGraceMinutes`). Nobody signs in and no key is issued meanwhile.
+If a directory does not answer, its people and their keys may go on for `Directory:OwnerCheckGraceMinutes`. Meanwhile
+nobody signs in and no key is issued.
 """
 
 import threading
@@ -20,40 +20,39 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from active_directory import Client, Entry, UserAccountControl, filetime_to_datetime
 from audit import log, security
-from audit.model_changes.recording import keeps_own_records
-from audit.model_changes.unattended import call_of_gateway
+from audit.model_changes.recording import call_of_gateway, keeps_own_records
 from audit.redact import ChangeJson
 from core.errors import Conflict, GatewayError
 from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import is_within_any
 from directory.lookup.connection import get_client
-from keys.models import ApiKey, Person, PersonSession
+from keys.models import AccessToken, ApiKey, Person, PersonSession
 from keys.models.agents import AgentGrant
 from keys.people import directory_groups
-from keys.people.revocation import end_all
 
 CHECK_EVERY = timedelta(seconds=60)
-"""The sweep comes so often (`gateway.monitoring.schedule`) that no request has to look while a worker runs."""
+"""The sweep comes more often (`gateway.monitoring.workers`), so that requests need not check while a worker runs."""
 ATTRIBUTES = ("objectGUID", "userAccountControl", "accountExpires", "pwdLastSet")
-"""What an account must have been read with to be judged."""
+"""The attributes that an account has to be read with."""
 
 _SILENT_SECONDS = 15.0
-"""For how long requests do not ask a directory again that has just not answered: each would wait for it."""
+"""How long requests do not ask a directory that has just failed to answer: each would wait for it."""
 _PATIENCE_SECONDS = 1.0
-"""How long a request waits for another one's look at the same directory."""
+"""How long a request waits for another one's check in the same directory."""
 
 _logger = structlog.get_logger(__name__)
 
 
 class AccountStatus(Enum):
-    """What is known of a person's account: it is there, it is not, or nobody has been able to tell for too long."""
+    """Whether a person still has their account; UNKNOWN if the directory has not answered for too long."""
 
     PRESENT = "present"
     LEFT = "left"
@@ -61,27 +60,27 @@ class AccountStatus(Enum):
 
 
 class NotChecked(directory_errors.Unavailable):
-    """The directory has not answered for too long: whether the person is still there is not known."""
+    """The directory has not answered for too long, so that the person could not be checked."""
 
     def __init__(self) -> None:
         super().__init__(message("The directory of the credential's person does not answer, so it cannot be checked."))
 
 
 @dataclass(slots=True)
-class _Asking:
-    """One directory as this process asks it: one look of a request at a time."""
+class _Lookups:
+    """The checks of one directory in this process: one request at a time."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     silent_until: float = 0.0
 
 
-_asking: dict[UUID, _Asking] = {}
+_lookups: dict[UUID, _Lookups] = {}  # by connection
 
 
 def account_status(person_id: int, *, connection_id: UUID | None, checked_at: datetime) -> AccountStatus:
-    """The standing of a person who, or whose key, is being used. Local accounts have no directory to leave.
+    """The account status of a person who, or whose key, makes a request; PRESENT for local accounts.
 
-    `checked_at` is when their account was last found to be there. If that is too long ago, it is looked up.
+    `checked_at` is when the account was last found in the directory. If that is too long ago, it is checked now.
     """
     if connection_id is None or _age(checked_at) < CHECK_EVERY:
         return AccountStatus.PRESENT
@@ -94,20 +93,20 @@ def account_status(person_id: int, *, connection_id: UUID | None, checked_at: da
 
 
 def require_present(person: Person) -> None:
-    """For a new credential the directory has to say now that its person is there.
+    """Require, for a new credential, that the directory has the person's account now.
 
-    Raises Conflict when they are not, Unavailable when it does not answer. A local account is always there.
+    Raises Conflict if it does not, Unavailable if it does not answer. Local accounts always pass.
     """
     if person.connection is None or person.object_guid is None:
         return
     found = _read(person.connection_id, [person])
-    reason = _why_left(found.client, found.entries.get(person.object_guid))
+    reason = _departure_reason(found.client, found.entries.get(person.object_guid))
     if reason is not None:
         raise Conflict(message("{username} cannot be given a key: {reason}", username=person.username, reason=reason))
 
 
 def check_all() -> None:
-    """Look up everybody who has a session, a valid key or an agent, one directory after another."""
+    """Check everybody who has a session, a valid key or an agent, one directory after another."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
     keys = ApiKey.objects.filter(valid, owner=OuterRef("pk"), revoked_at__isnull=True)
     sessions = PersonSession.objects.filter(person=OuterRef("pk"))
@@ -127,27 +126,27 @@ def check_all() -> None:
 
 
 def note_sign_in(person: Person, account: Entry) -> None:
-    """Note that the directory has just accepted the person's password; sessions begun with another one end.
+    """Note that the directory has just accepted the person's password; sessions begun with an older one end.
 
-    `account` was read before that, so that a password set in between is seen as a new one at the next look.
+    `account` was read before, so that a password set in between counts as new at the next check.
     """
     _compare_password(person, account, fresh=timezone.now())
 
 
-def follow_groups(person: Person, client: Client) -> None:
-    """At their sign-in, let somebody be in the groups of permissions that those of their account stand for.
+def update_groups(person: Person, client: Client) -> None:
+    """Update, at a sign-in, the memberships that follow from the account's groups.
 
-    Raises Unavailable when the directory does not answer.
+    Raises Unavailable if the directory does not answer.
     """
     if person.connection_id is not None:
-        directory_groups.follow(person.connection_id, client, [person])
+        directory_groups.update_memberships(person.connection_id, client, [person])
 
 
 def readmit(person: Person) -> bool:
-    """Activate again, at their sign-in, somebody whom the directory had let go; False if an administrator has.
+    """Reactivate a person at their sign-in if they had left the directory; False if an administrator deactivated them.
 
-    Their account is enabled again, or they could not sign in. Their sessions of before are gone; what they may do, and
-    their keys, are as they were.
+    Their account must be enabled again, or they could not sign in. Old sessions stay ended; their permissions and keys
+    are as they were.
     """
     if person.is_active:
         return True
@@ -158,17 +157,17 @@ def readmit(person: Person) -> bool:
         changed: ChangeJson = {"attribute": "active", "before": ["false"], "after": ["true"]}
         _record(person, "people.activate", "The account can sign in to the directory again.", changed)
     person.is_active, person.left_directory_at = True, None
-    security.noted("person activated", person=person.username, reason="the directory lets them sign in again")
+    security.log_event("person activated", person=person.username, reason="the directory lets them sign in again")
     return True
 
 
 def _look_up(person_id: int, connection_id: UUID) -> None:
-    """One person, unless the directory has just been silent or somebody else is quicker."""
-    asking = _asking.setdefault(connection_id, _Asking())
-    if time.monotonic() < asking.silent_until or not asking.lock.acquire(timeout=_PATIENCE_SECONDS):
+    """Check one person, unless the directory has just failed to answer or another request is faster."""
+    lookups = _lookups.setdefault(connection_id, _Lookups())
+    if time.monotonic() < lookups.silent_until or not lookups.lock.acquire(timeout=_PATIENCE_SECONDS):
         return
     try:
-        if time.monotonic() < asking.silent_until:
+        if time.monotonic() < lookups.silent_until:
             return
         due = Person.objects.filter(
             pk=person_id,
@@ -178,61 +177,63 @@ def _look_up(person_id: int, connection_id: UUID) -> None:
         )
         _check(connection_id, list(due.select_related("connection")))
     except GatewayError as problem:
-        asking.silent_until = time.monotonic() + _SILENT_SECONDS
+        lookups.silent_until = time.monotonic() + _SILENT_SECONDS
         _logger.warning("a person cannot be checked", connection=str(connection_id), why=problem.code)
     finally:
-        asking.lock.release()
+        lookups.lock.release()
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
+    """Accounts by objectGUID, and the client that read them."""
+
     client: Client
     entries: dict[UUID, Entry]
 
 
 def _read(connection_id: UUID | None, people: Sequence[Person]) -> _Found:
-    """The accounts of people of one directory; raises GatewayError when it does not answer."""
+    """Read the accounts of people of one directory; raises GatewayError if it does not answer."""
     assert connection_id is not None
     guids = [person.object_guid for person in people if person.object_guid is not None]
-    with directory_errors.translated():
+    with directory_errors.translate_ldap_errors():
         client = get_client(connection_id)
         return _Found(client, client.read_many(guids, ATTRIBUTES, of_domain=True))
 
 
 def _check(connection_id: UUID, people: Sequence[Person]) -> None:
-    """Look people of one directory up and do what follows; raises GatewayError when it does not answer."""
+    """Check people of one directory and act on the findings; raises GatewayError if it does not answer."""
     if not people:
         return
     began = timezone.now()
     found = _read(connection_id, people)
     with keeps_own_records():
-        _conclude(connection_id, found, people, began)
+        _apply_findings(connection_id, found, people, began)
 
 
-def _conclude(connection_id: UUID, found: _Found, people: Sequence[Person], began: datetime) -> None:
-    """What follows from how the accounts of people were found by a look that began then."""
+def _apply_findings(connection_id: UUID, found: _Found, people: Sequence[Person], began: datetime) -> None:
+    """Act on the accounts as read by a check that began at `began`."""
     present: list[Person] = []
     for person in people:
         assert person.object_guid is not None
         account = found.entries.get(person.object_guid)
         if account is not None and "userAccountControl" not in account:
-            # Nothing was learned, as if it had not answered.
+            # Access denied hides the attribute ([MS-ADTS] 3.1.1.4.3): no proof of anything, so like no answer.
             _logger.warning("the gateway's account may not read an account", person=person.username)
-        elif reason := _why_left(found.client, account):
+        elif reason := _departure_reason(found.client, account):
             _deactivate(person, reason, before=began)
         else:
             assert account is not None
             _compare_password(person, account)
             present.append(person)
-    directory_groups.follow(connection_id, found.client, present)
+    directory_groups.update_memberships(connection_id, found.client, present)
     looked_up = Person.objects.filter(pk__in=[person.pk for person in present], directory_checked_at__lt=began)
     looked_up.update(directory_checked_at=began)
 
 
-def _why_left(client: Client, account: Entry | None) -> str | None:
-    """Why the person behind an account is not there any more, in words for people; None when they are.
+def _departure_reason(client: Client, account: Entry | None) -> str | None:
+    """Why the person of an account counts as having left, in words; None if they have not.
 
-    Another object of the same name is not theirs. Who was moved out of the connection's base cannot sign in either.
+    An account that was moved out of the connection's base counts too, since nobody can sign in with it.
     """
     if account is None or not is_within_any(account.dn, (client.settings.base_dn,)):
         return "The account does not exist in the directory any more."
@@ -251,17 +252,17 @@ def _deactivate(person: Person, reason: str, *, before: datetime) -> None:
         left = {"is_active": False, "left_directory_at": timezone.now(), "session_epoch": F("session_epoch") + 1}
         if not still.update(**left):
             return
-        end_all(person.pk)
+        end_all_sessions(person.pk)
         changed: ChangeJson = {"attribute": "active", "before": ["true"], "after": ["false"]}
         _record(person, "people.deactivate", reason, changed)
-    security.noted("person deactivated", person=person.username, reason=reason)
+    security.log_event("person deactivated", person=person.username, reason=reason)
 
 
 def _compare_password(person: Person, account: Entry, *, fresh: datetime | None = None) -> None:
-    """Keep when the password was set; if that is another moment than the one known, the sessions end.
+    """Keep the account's pwdLastSet; if it is newer than the known one, end the person's sessions.
 
-    An earlier moment is only what another domain controller does not know better yet. 0 stands for a password that
-    must be changed. `fresh` is when the directory accepted the password.
+    An older value comes from a domain controller to which the new password has not replicated. 0 means that the
+    password must be changed ([MS-ADA3], attribute pwdLastSet). `fresh` is when the directory accepted the password.
     """
     seen, known = account.integer("pwdLastSet"), person.password_set
     is_new = seen is not None and known is not None and (seen > known or seen == 0 != known)
@@ -274,15 +275,15 @@ def _compare_password(person: Person, account: Entry, *, fresh: datetime | None 
         return
     with transaction.atomic():
         if Person.objects.filter(pk=person.pk, password_set=known).update(**changes) and is_new:
-            end_all(person.pk)
+            end_all_sessions(person.pk)
             _record(person, "people.end-sessions", "The password was changed in the directory.")
     if is_new:
-        security.noted("sessions ended", person=person.username, reason="the password was changed in the directory")
+        security.log_event("sessions ended", person=person.username, reason="the password was changed in the directory")
     person.refresh_from_db(fields=["password_set", "session_epoch", "directory_checked_at"])
 
 
 def _record(person: Person, operation: str, reason: str, *changes: ChangeJson) -> None:
-    """The record of what the gateway does by itself; it joins the caller's transaction."""
+    """Record what the gateway does by itself, in the caller's transaction."""
     call = call_of_gateway(f"{person.username}: {reason}")
     target = log.TargetRef(id=person.public_id, kind="people", distinguished_name=person.username)
     log.record_administration(call, operation=operation, target=target, changes=changes)
@@ -290,3 +291,11 @@ def _record(person: Person, operation: str, reason: str, *changes: ChangeJson) -
 
 def _age(moment: datetime) -> timedelta:
     return timezone.now() - moment
+
+
+def end_all_sessions(person_id: int) -> None:
+    """End the sessions of a person, whose `session_epoch` has just grown, and revoke their platform tokens."""
+    AccessToken.objects.filter(person_id=person_id, revoked_at__isnull=True).update(revoked_at=timezone.now())
+    known = PersonSession.objects.filter(person_id=person_id)
+    Session.objects.filter(session_key__in=list(known.values_list("session_key", flat=True))).delete()
+    known.delete()

@@ -1,4 +1,4 @@
-"""What holds of every local account, whoever makes or changes it: its name, its e-mail address and its password."""
+"""Rules for local accounts, whoever makes or changes them: user name, e-mail address and password."""
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -7,17 +7,17 @@ from django.core.validators import validate_email
 from core.database import own_rows
 from core.errors import Conflict, invalid_member
 from core.text.messages import message
-from core.text.names import refuse_username
+from core.text.names import username_complaint
 from keys.models import Person, find_lookalike
 
 
 def check_username(person: Person) -> None:
-    """Refuse a name that is no user name (InvalidRequest at `username`), or that another person has (Conflict)."""
+    """Refuse an invalid user name (InvalidRequest at `username`) or one that looks like another's (Conflict)."""
     try:
         person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
     except ValidationError as refusal:
         raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
-    if complaint := refuse_username(person.username):
+    if complaint := username_complaint(person.username):
         raise invalid_member("username", complaint)
     if (other := find_lookalike(person)) is not None and other.username != person.username:
         raise Conflict(
@@ -28,7 +28,7 @@ def check_username(person: Person) -> None:
 
 
 def set_email(person: Person, address: str) -> None:
-    """Set the address that notices go to, or none; raises InvalidRequest at `email`."""
+    """Set or clear the address for notices; raises InvalidRequest at `email`."""
     address = address.strip()
     if address:
         try:
@@ -39,7 +39,7 @@ def set_email(person: Person, address: str) -> None:
 
 
 def set_password(person: Person, password: str) -> None:
-    """Set a password that the rules for local accounts admit; raises InvalidRequest at `password`."""
+    """Set a password, or raise InvalidRequest at `password` if the validators refuse it."""
     try:
         validate_password(password, person)
     except ValidationError as refusal:
@@ -48,5 +48,5 @@ def set_password(person: Person, password: str) -> None:
 
 
 def save(person: Person) -> None:
-    """Save the person; raises Conflict when another one got the name first."""
+    """Save the person; raises Conflict if another one got the name first."""
     own_rows.save(person, taken=f"There is a person called {person.username} already.")

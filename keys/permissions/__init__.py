@@ -1,1 +1,1 @@
-"""Permissions: which there are, what they mean, where they hold, and which a caller has now."""
+"""Which permissions a caller has now, where they hold, and whose accounts are protected against the caller."""

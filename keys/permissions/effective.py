@@ -1,6 +1,6 @@
-"""Effective permissions: what a credential may do now. Everything here is read anew.
+"""Effective permissions: what a credential may do now, read from the database each time.
 
-How a request presents a credential is read in `keys.authentication`; what is cached of a key is in `cache`.
+`keys.authentication` reads credentials from requests, and `cache` keeps the facts about them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,13 +29,13 @@ from core.shapes import parse_guid
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
 from keys.people.account_status import AccountStatus, NotChecked, account_status
-from keys.permission_catalogue import GRANTABLE, names_by_key, of_gateway
-from keys.permissions.scoping import EffectiveAccess, ScopesAsKept, held_within, scopes_of, scopes_of_person
+from keys.permission_catalogue import GRANTABLE, gateway_permissions, names_by_key
+from keys.permissions.scopes import EffectiveAccess, StoredScopes, access_within, scopes_of, scopes_of_person
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """A link of a key whose connection is enabled or not."""
+    """A link of a key to a directory, and whether the connection is enabled."""
 
     directory: DirectoryRef
     enabled: bool
@@ -43,11 +43,10 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFacts:
-    """What the database tells about a key: itself, its owner, its role and its links, and what follows from them.
+    """A key with what follows from its owner, its role and its links.
 
-    What depends on the time is left to whoever asks. `permissions` are the role's that the owner holds too, `scopes`
-    what either is confined to. The stamps `last_used_at` and `owner_checked_at` may be older than those in the
-    database.
+    The caller judges what depends on the time. `permissions` are those of the role that the owner holds too; `scopes`
+    confine by role and by owner. `last_used_at` and `owner_checked_at` may be older than in the database.
     """
 
     id: UUID
@@ -89,12 +88,12 @@ def _key_rows() -> QuerySet[ApiKey, tuple[Any, ...]]:
 
 
 def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
-    """The key whose present or previous value has this look-up id, with all that decides about it, in three queries."""
+    """The key whose present or previous value has this look-up id, with everything about it, in three queries."""
     return _facts_of(list(_key_rows().filter(Q(lookup_id=lookup_id) | Q(previous_lookup_id=lookup_id))))
 
 
 def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
-    """One key from the rows of its links."""
+    """A key from its rows, of which there is one per link."""
     if not rows:
         return None
     key = dict(zip(_COLUMNS, rows[0], strict=True))
@@ -125,52 +124,54 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
             *scopes_of(key["role__scopes"]),
             *scopes_of_person(owner_id, own=key["owner__scopes"], is_superuser=is_superuser),
         ),
-        links=tuple(_link(*row[-5:]) for row in rows if row[-5] is not None),
+        links=tuple(_link_facts(*row[-5:]) for row in rows if row[-5] is not None),
         credential=CredentialRef(
             kind=CredentialKind.API_KEY, id=str(key["id"]), name=key["name"], expires_at=key["expires_at"]
         ),
     )
 
 
-def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
+def _link_facts(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
     directory = DirectoryRef(id=connection_id, name=name, client_id=str(client_id), protection_changes=changes)
     return LinkFacts(directory, enabled)
 
 
-_GRANTED = Concat("permission__content_type__app_label", Value("."), "permission__codename")
-"""Of what a role grants the name, `app.codename`."""
+_GRANTED_NAME = Concat("permission__content_type__app_label", Value("."), "permission__codename")
+"""The `app.codename` of a permission of a role, as an expression."""
 
 
 def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_superuser: bool) -> frozenset[str]:
-    """A role's permissions that a person holds too, in one query. Nobody inactive holds any."""
+    """The permissions of a role that its owner holds too, in one query; none for an inactive owner."""
     if not is_active:
         return frozenset()
     granted = Role.permissions.through.objects.filter(role_id=role_id)
     rows = granted if is_superuser else granted.filter(_held_by(owner_id, "permission_id"))
-    return GRANTABLE.intersection(rows.values_list(_GRANTED, flat=True))
+    return GRANTABLE.intersection(rows.values_list(_GRANTED_NAME, flat=True))
 
 
-def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> EffectiveAccess:
-    """What a person may do and where, in two queries: for whatever they do themselves or let an agent do."""
-    return held_within(
+def access_of_person(
+    person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: StoredScopes
+) -> EffectiveAccess:
+    """What a person may do and where, by themselves or through an agent, in two queries."""
+    return access_within(
         permissions_of_person(person_id, is_active=is_active, is_superuser=is_superuser),
         scopes_of_person(person_id, own=own_scopes, is_superuser=is_superuser),
     )
 
 
 def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool) -> frozenset[str]:
-    """All permissions of the gateway's apps that a person was given, directly or by groups, in one query.
+    """All permissions of the gateway's apps that a person was granted, directly or by groups, in one query.
 
-    What they may do of it, and where, is less for whoever is confined (`held_by_person`).
+    Confined people may use fewer of them (`access_of_person`).
     """
     if not is_active:
         return frozenset()
     held = Permission.objects.order_by().filter(Q() if is_superuser else _held_by(person_id, "pk"))
-    return frozenset(of_gateway(held).values_list("full_name", flat=True))
+    return frozenset(gateway_permissions(held).values_list("full_name", flat=True))
 
 
 def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
-    """The same of many people, by primary key, in three queries at most."""
+    """The same for many people, by primary key, in at most three queries."""
     active = [person for person in people if person.is_active]
     found: dict[int, set[int]] = {person.pk: set() for person in active}
     known = names_by_key()
@@ -189,15 +190,15 @@ def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]
 
 
 def permissions_of_roles(roles: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
-    """What each of these roles grants to an owner who holds it too, in one query."""
+    """The permissions of each role, in one query. A key has those that its owner holds too."""
     found: dict[UUID, set[str]] = {role: set() for role in roles}
-    for role, name in Role.permissions.through.objects.filter(role_id__in=found).values_list("role_id", _GRANTED):
+    for role, name in Role.permissions.through.objects.filter(role_id__in=found).values_list("role_id", _GRANTED_NAME):
         found[role].add(name)
     return {role: frozenset(permissions) for role, permissions in found.items()}
 
 
 def _held_by(person_id: int, column: str) -> Q:
-    """The condition that a person holds the permission in a column, directly or by a group."""
+    """The condition that a person holds the permission in this column, directly or by a group."""
     direct = Person.user_permissions.through.objects.filter(person_id=person_id)
     groups = Person.groups.through.objects.filter(person_id=person_id).values("group_id")
     by_group = Group.permissions.through.objects.filter(group_id__in=groups)
@@ -207,7 +208,7 @@ def _held_by(person_id: int, column: str) -> Q:
 
 
 def choose_link(links: Sequence[LinkFacts], client_id: str | None) -> tuple[DirectoryRef | None, GatewayError | None]:
-    """The directory a key works on, or the refusal for operations that need one."""
+    """The directory that a key works on, or the refusal for operations that need one."""
     if client_id is None:
         if len(links) > 1:
             return None, ClientIdRequired()
@@ -228,13 +229,17 @@ def call_for_key(
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden,
-    or NotChecked while the owner's directory does not answer."""
+    """A call for work done later under a key, with everything checked anew but the allowed addresses.
+
+    Raises Forbidden, or NotChecked while the owner's directory does not answer.
+    """
     wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
     key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
     if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
         raise Forbidden
-    _require(account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
+    _require_present(
+        account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at)
+    )
     link = next((link for link in key.links if link.directory.id == connection_id), None)
     if link is None or not link.enabled:
         raise Forbidden
@@ -248,7 +253,7 @@ def call_for_key(
 
 
 def make_key_call(key: KeyFacts, *, surface: Surface, **facts: Any) -> Call:
-    """The call of a key that was found good."""
+    """The call of a key that has passed all checks."""
     return Call(
         surface=surface,
         person=key.owner,
@@ -260,11 +265,11 @@ def make_key_call(key: KeyFacts, *, surface: Surface, **facts: Any) -> Call:
     )
 
 
-def _require(standing: AccountStatus) -> None:
-    """Raise Forbidden when somebody has left their directory, NotChecked when that is not known for too long."""
-    if standing is AccountStatus.UNKNOWN:
+def _require_present(status: AccountStatus) -> None:
+    """Raise Forbidden if a person has left their directory, NotChecked if they could not be checked for too long."""
+    if status is AccountStatus.UNKNOWN:
         raise NotChecked
-    if standing is AccountStatus.LEFT:
+    if status is AccountStatus.LEFT:
         raise Forbidden
 
 
@@ -277,20 +282,22 @@ def call_for_person(
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later for a person, whose session may be over by then; raises Forbidden.
+    """A call for work done later for a person, whose session may have ended; raises Forbidden, or NotChecked.
 
-    Without a `connection_id` it is work that needs no directory.
+    Work that needs no directory has no `connection_id`.
     """
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
-    _require(account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
+    _require_present(
+        account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at)
+    )
     directory = None
     if connection_id is not None:
         directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
         if directory is None:
             raise Forbidden
-    held = held_by_person(person.pk, is_active=True, is_superuser=person.is_superuser, own_scopes=person.scopes)
+    held = access_of_person(person.pk, is_active=True, is_superuser=person.is_superuser, own_scopes=person.scopes)
     return Call(
         surface=surface,
         person=reference_to(person),
@@ -307,8 +314,17 @@ def reference_to(person: Person) -> PersonRef:
     return PersonRef(id=person.pk, username=person.username, display_name=person.get_full_name())
 
 
+def reference_to_directory(connection: DirectoryConnection) -> DirectoryRef:
+    return DirectoryRef(
+        id=connection.id,
+        name=connection.name,
+        client_id=connection.client_id,
+        protection_changes=connection.protection_changes,
+    )
+
+
 def find_directories(own: DirectoryConnection | None) -> list[DirectoryConnection]:
-    """What a person may work on: the directory they signed in with, or for a local account every enabled one."""
+    """The directories that a person may work on: the one they sign in with, or all enabled ones for a local account."""
     if own is not None:
         return [own] if own.enabled else []
     return list(DirectoryConnection.objects.filter(enabled=True).order_by("name"))
@@ -317,10 +333,10 @@ def find_directories(own: DirectoryConnection | None) -> list[DirectoryConnectio
 def choose_directory(
     own: DirectoryConnection | None, *, named: str | None, wanted: UUID | None = None
 ) -> tuple[DirectoryRef | None, GatewayError | None]:
-    """The directory a person works on, or the refusal for operations that need one.
+    """The directory that a person works on, or the refusal for operations that need one.
 
-    `own` is the one they signed in with; a local account's is the only enabled one, else the one named by Client ID
-    (`named`) or by id (`wanted`).
+    `own` is the directory that they sign in with. Local accounts name one by Client ID (`named`) or by id (`wanted`),
+    unless a single one is enabled.
     """
     choices = find_directories(own)
     if named is not None:
@@ -331,8 +347,4 @@ def choose_directory(
         return None, ClientIdRequired()
     if not choices:
         return None, Forbidden()
-    chosen = choices[0]
-    directory = DirectoryRef(
-        id=chosen.id, name=chosen.name, client_id=chosen.client_id, protection_changes=chosen.protection_changes
-    )
-    return directory, None
+    return reference_to_directory(choices[0]), None

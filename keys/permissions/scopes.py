@@ -1,22 +1,31 @@
-"""The scopes of a role: from what people write (a distinguished name, an objectGUID) to what is kept, and back to the
-names of now.
+"""The scopes of roles, people and groups: from what people type (a distinguished name or objectGUID) to what is stored,
+back to present names, and to what counts for a call.
+
+Confined people cannot administer the gateway itself, since that concerns whole directories. Superusers are never
+confined: they could lift the confinement again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
 from typing_extensions import TypedDict
 
 from active_directory import DistinguishedName, Entry, InvalidValue, LdapError
+from core.call import Scopes
 from core.shapes import Id, parse_guid
 from directory import errors as directory_errors
+from directory.lookup.access import bases_inside_all
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from keys.models import Person
+from keys.models.people import GroupScopes
+from keys.permission_catalogue import GRANTABLE
 
 
 class ScopeNotFound(Exception):
-    """No enabled directory has such an object. `position` is its place in the list, counted from 0."""
+    """No enabled directory has this object. `position` is its index in the list of scopes."""
 
     def __init__(self, position: int, text: str) -> None:
         self.position = position
@@ -24,7 +33,7 @@ class ScopeNotFound(Exception):
 
 
 def resolve(texts: Sequence[str]) -> list[dict[str, str]]:
-    """What a role keeps of its scopes; raises ScopeNotFound, or Unavailable when a directory could not be asked."""
+    """Find the objects of scopes, to be stored; raises ScopeNotFound, or Unavailable if a directory does not answer."""
     scopes = [_resolve_one(position, text) for position, text in enumerate(texts)]
     return list({(scope["directoryId"], scope["guid"]): scope for scope in scopes}.values())
 
@@ -41,12 +50,12 @@ def _resolve_one(position: int, text: str) -> dict[str, str]:
     unreachable: directory_errors.Unavailable | None = None
     for connection in DirectoryConnection.objects.filter(enabled=True).order_by("name"):
         try:
-            with directory_errors.translated():
+            with directory_errors.translate_ldap_errors():
                 entry = get_client(connection.id).find(reference, ("objectGUID",))
         except directory_errors.Unavailable as error:
-            unreachable = error
+            unreachable = error  # it may have the object, so the scope is not to be called unknown
             continue
-        except directory_errors.DirectoryRejected:  # what is no name to it, such as `OU=`
+        except directory_errors.DirectoryRejected:  # AD may reject a name that parses, such as `OU=`
             continue
         if entry is not None:
             return {"guid": str(entry.guid), "distinguishedName": entry.dn, "directoryId": str(connection.id)}
@@ -67,15 +76,17 @@ class ScopeNow(TypedDict):
     state: Literal["found", "gone", "unknown"]
 
 
-def look_up(scopes: Sequence[Mapping[str, str]]) -> list[ScopeNow]:
-    """The scopes of a role as they are now, one search for each directory."""
+def find_scopes_now(scopes: Sequence[Mapping[str, str]]) -> list[ScopeNow]:
+    """Stored scopes with the names that their objects have now, with one search per directory."""
     connections = {str(row.id): row for row in DirectoryConnection.objects.all()} if scopes else {}
-    found = {directory: _find_all(row, scopes) for directory, row in connections.items()}
-    return [_now(scope, connections.get(scope["directoryId"]), found.get(scope["directoryId"])) for scope in scopes]
+    found = {directory: _find_bases(row, scopes) for directory, row in connections.items()}
+    return [
+        _scope_now(scope, connections.get(scope["directoryId"]), found.get(scope["directoryId"])) for scope in scopes
+    ]
 
 
-def _find_all(connection: DirectoryConnection, scopes: Sequence[Mapping[str, str]]) -> dict[UUID, Entry] | None:
-    """Those in one directory that exist, by objectGUID; None when it is disabled or does not answer."""
+def _find_bases(connection: DirectoryConnection, scopes: Sequence[Mapping[str, str]]) -> dict[UUID, Entry] | None:
+    """The existing bases in one directory, by objectGUID; None if it is disabled or does not answer."""
     inside = [UUID(scope["guid"]) for scope in scopes if scope["directoryId"] == str(connection.id)]
     if not connection.enabled:
         return None
@@ -85,7 +96,7 @@ def _find_all(connection: DirectoryConnection, scopes: Sequence[Mapping[str, str
         return None
 
 
-def _now(
+def _scope_now(
     scope: Mapping[str, str], connection: DirectoryConnection | None, found: Mapping[UUID, Entry] | None
 ) -> ScopeNow:
     entry = None if found is None else found.get(UUID(scope["guid"]))
@@ -96,3 +107,72 @@ def _now(
         "directoryName": None if connection is None else connection.name,
         "state": "unknown" if found is None else "gone" if entry is None else "found",
     }
+
+
+StoredScopes = list[dict[str, str]]
+"""Scopes as roles, people and groups store them; the names are only for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveAccess:
+    """What a person may do, and where."""
+
+    permissions: frozenset[str]
+    scopes: Scopes
+
+
+def scopes_of(*kept: StoredScopes) -> Scopes:
+    """The objectGUIDs of several stored scopes that all confine; empty ones confine nobody.
+
+    Those of other directories stay in: people who are confined to one directory must find nothing in another one, not
+    everything.
+    """
+    return tuple(tuple(UUID(scope["guid"]) for scope in scopes) for scopes in kept if scopes)
+
+
+def stored_scopes_of_person(person: Person) -> list[StoredScopes]:
+    """What confines a person: their own scopes and those of each of their groups that has some."""
+    if person.is_superuser:
+        return []
+    by_group = GroupScopes.objects.filter(group__user=person.pk).order_by("group__name")
+    return [scopes for scopes in (person.scopes, *by_group.values_list("scopes", flat=True)) if scopes]
+
+
+def scopes_of_person(person_id: int, *, own: StoredScopes, is_superuser: bool) -> Scopes:
+    """The scopes that confine one person, in one query."""
+    if is_superuser:
+        return ()
+    of_groups = GroupScopes.objects.order_by("group_id").filter(group__user=person_id)
+    return scopes_of(own, *of_groups.values_list("scopes", flat=True))
+
+
+def scopes_of_people(people: Iterable[Person]) -> dict[int, Scopes]:
+    """The same for many people, by primary key, in one query."""
+    some = list(people)
+    kept: dict[int, list[StoredScopes]] = {person.pk: [person.scopes] for person in some}
+    by_group = GroupScopes.objects.filter(group__user__in=kept).order_by("group_id")
+    for person_id, scopes in by_group.values_list("group__user", "scopes"):
+        kept[person_id].append(scopes)
+    return {person.pk: () if person.is_superuser else scopes_of(*kept[person.pk]) for person in some}
+
+
+def is_confined(person: Person) -> bool:
+    """Whether anything confines a person."""
+    return bool(stored_scopes_of_person(person))
+
+
+def is_within(inner: Sequence[Sequence[object]], outer: Sequence[Sequence[object]]) -> bool:
+    """Whether some scopes lie inside others by their objectGUIDs alone: the directory can move a unit tomorrow."""
+    return all(any(set(some) <= set(bases) for some in inner) for bases in outer)
+
+
+def access_within(permissions: frozenset[str], scopes: Scopes) -> EffectiveAccess:
+    """What somebody with these permissions and scopes may do."""
+    return EffectiveAccess(permissions & GRANTABLE if scopes else permissions, scopes)
+
+
+def bases_inside_scopes(scopes: Scopes, names: Mapping[UUID, str]) -> tuple[str, ...] | None:
+    """The distinguished names of what lies inside all of some scopes; None without scopes. Needs the bases' names."""
+    if not scopes:
+        return None
+    return bases_inside_all([names[guid] for guid in bases if guid in names] for bases in scopes)

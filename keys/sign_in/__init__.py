@@ -1,1 +1,1 @@
-"""How people sign in: name and password, second factor, limits, sessions."""
+"""How people sign in: user name and password, second factor, throttling of attempts, sessions."""

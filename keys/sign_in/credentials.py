@@ -1,31 +1,42 @@
-"""Verify a user name and password. The session that follows is made by `sessions`.
+"""Verify a user name and password, of a local account or in a directory. `sessions` makes the session that follows.
 
-A caller over HTTP hears the same whatever was wrong. A page may tell those who knew the password more.
+API callers get the same answer whatever was wrong; a page may tell more to those who knew the password. In a directory
+a password is tried only as long as a wrong one cannot lock the account out of the domain. The directory's errors leave
+this module as GatewayError.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from uuid import uuid4
 
 from django.contrib.auth.hashers import make_password
+from django.db import transaction
 from django.http import HttpRequest
 
-from active_directory import BindResult
+from active_directory import And, BindResult, Client, Entry, Equals, Not, Scope
 from audit import security
 from core.call import Call
 from core.errors import GatewayError, Unauthorized
+from core.text.invisible import mark_invisible
+from core.text.names import name_key
+from directory import errors as directory_errors
 from directory.errors import TooManyWrongPasswords
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from directory.policies import password_attempts
+from keys.callers import client_address, origin_of
 from keys.models import FailedSignIn, Person
-from keys.sign_in import directory_people, known_devices, login_throttle
+from keys.people import account_status
+from keys.sign_in import login_throttle
 
 MAX_PASSWORD = 1024
 
 
 class Reason(Enum):
-    """Why somebody is not signed in, as the security log says it.
+    """Why a person was not signed in, for the security log.
 
-    Those after the first four prove that the password was right, so that telling them tells nobody else anything.
+    All but the first four imply that the password was right, so that a page may show them.
     """
 
     UNUSABLE = "sign-in without a usable name or password"
@@ -43,9 +54,9 @@ class Reason(Enum):
     CODES_TOO_OFTEN = "second factor locked after too many wrong codes"
 
 
-# Of what AD says only these follow a right password: it tells of a lock-out whatever the password (seen on Samba, and
-# known of Windows), so that is as good as a wrong one here.
-_AFTER_A_RIGHT_PASSWORD = {
+# AD gives only these answers after a right password. It reports a lock-out whatever the password (seen on Samba, and
+# known of Windows), so LOCKED counts as a wrong password.
+_REASONS_AFTER_RIGHT_PASSWORD = {
     BindResult.DISABLED: Reason.ACCOUNT_DISABLED,
     BindResult.EXPIRED: Reason.ACCOUNT_EXPIRED,
     BindResult.MUST_CHANGE: Reason.MUST_CHANGE_PASSWORD,
@@ -55,9 +66,9 @@ _AFTER_A_RIGHT_PASSWORD = {
 
 
 class SignInRefused(Unauthorized):
-    """Nobody is signed in. Its problem is that of every 401; `reason` is for the page and the log.
+    """The sign-in failed. API callers see an ordinary 401; `reason` is for pages and the log.
 
-    `facts` say to the log whom it concerned, if somebody of that name is known: people type passwords as names, too.
+    `facts` identify the person in the log, only if the name is a known one: people type passwords as names, too.
     """
 
     def __init__(self, reason: Reason, **facts: str) -> None:
@@ -67,22 +78,22 @@ class SignInRefused(Unauthorized):
 
 
 def verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None = None) -> Person:
-    """The person whose name and password these are, before any second factor.
+    """Verify a user name and password, before any second factor, and return the person.
 
-    `directory` is a connection's name, None for a local account; `CONNECTION\\name` says the same. Raises
-    SignInRefused, or an error of the directory when it cannot be asked.
+    `directory` is a connection's name, None for a local account; a user name `CONNECTION\\name` says the same. Raises
+    SignInRefused, or the directory's error if it does not answer.
     """
     if directory is None and "\\" in username:  # no local account has such a name
         directory, username = username.split("\\", 1)
     try:
-        # AD takes a bind without a password for an anonymous one, and answers that it succeeded.
+        # LDAP treats a bind without a password as an unauthenticated one, which succeeds (RFC 4513 section 5.1.2).
         if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
             raise SignInRefused(Reason.UNUSABLE)
         if directory is None:
             person = _verify_local(request, username, password)
         else:
             person = _verify_in_directory(request, directory, username, password)
-        if not person.is_active and person.left_directory_at is None:  # the directory takes back whom it let go
+        if not person.is_active and person.left_directory_at is None:  # `readmit` lets people back in who had left
             raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     except SignInRefused as refusal:
         log_refusal(request, refusal)
@@ -90,27 +101,17 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
     return person
 
 
-def client_address(request: HttpRequest | Call | None) -> str:
-    """Where a request, or the call that was made of it, comes from."""
-    return getattr(request, "client_address", None) or ""
-
-
-def origin_of(request: HttpRequest | Call | None) -> dict[str, Any]:
-    """The same for the security log, with the request's id."""
-    return {"client_address": client_address(request) or None, "request_id": getattr(request, "request_id", "")}
-
-
 def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
-    """Write down why somebody is not signed in."""
-    security.refused(refusal.reason.value, kind=security.Refused.SIGN_IN, **origin_of(request), **refusal.facts)
+    """Log why a person was not signed in."""
+    security.log_refusal(refusal.reason.value, kind=security.RefusalKind.SIGN_IN, **origin_of(request), **refusal.facts)
 
 
 def _verify_local(request: HttpRequest | None, username: str, password: str) -> Person:
     person = Person.objects.filter(username=username, connection__isnull=True).first()
     facts = {"person": person.username} if person else {}
-    attempt = _begin(request, f"\\{username}", facts, device=known_devices.find(request, person))
+    attempt = _begin(request, f"\\{username}", facts, device=login_throttle.find_device(request, person))
     if person is None:
-        make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
+        make_password(password)  # as slow as a wrong password, so that the time does not reveal which names exist
     if person is None or not person.check_password(password):
         login_throttle.fail(attempt)
         raise SignInRefused(Reason.WRONG, **facts)
@@ -123,14 +124,14 @@ def _verify_in_directory(request: HttpRequest | None, directory: str, username: 
     if connection is None:
         login_throttle.fail(_begin(request, f"{directory}\\{username}", {}))
         raise SignInRefused(Reason.WRONG)
-    account = directory_people.find_account(connection, username)
+    account = find_account(connection, username)
     facts = {"directory": connection.name}
     if account.entry:
         facts["object_guid"] = str(account.entry.guid)
-    device = known_devices.find(request, account.person)
+    device = login_throttle.find_device(request, account.person)
     attempt = _begin(request, account.subject, facts, device=device)
     try:
-        result = directory_people.try_password(account, password, is_known_device=device is not None)
+        result = try_password(account, password, is_known_device=device is not None)
     except TooManyWrongPasswords:
         login_throttle.take_back(attempt)
         raise SignInRefused(Reason.SPENT, **facts) from None
@@ -139,10 +140,10 @@ def _verify_in_directory(request: HttpRequest | None, directory: str, username: 
         raise
     if result is BindResult.OK:
         login_throttle.take_back(attempt)
-        return directory_people.person_of(account)
-    if result in _AFTER_A_RIGHT_PASSWORD:
+        return find_or_create_person(account)
+    if result in _REASONS_AFTER_RIGHT_PASSWORD:
         login_throttle.take_back(attempt)
-        raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result], **facts)
+        raise SignInRefused(_REASONS_AFTER_RIGHT_PASSWORD[result], **facts)
     login_throttle.fail(attempt)
     raise SignInRefused(Reason.WRONG, **facts)
 
@@ -150,7 +151,7 @@ def _verify_in_directory(request: HttpRequest | None, directory: str, username: 
 def _begin(
     request: HttpRequest | None, subject: str, facts: Mapping[str, str], *, device: str | None = None
 ) -> FailedSignIn:
-    """Count an attempt: on a device that is known for itself, so that it does not matter what others try elsewhere."""
+    """Count an attempt. A known device has its own count, so that others' attempts cannot lock its person out."""
     if device is not None:
         attempt = login_throttle.begin(f"device\0{device}", None)
     else:
@@ -158,3 +159,102 @@ def _begin(
     if attempt is None:
         raise SignInRefused(Reason.TOO_OFTEN, **facts)
     return attempt
+
+
+_ATTRIBUTES = (*account_status.ATTRIBUTES, "sAMAccountName", "displayName", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account whose password is tried. `entry` is None if no account of the directory has this name."""
+
+    connection: DirectoryConnection
+    client: Client
+    name: str
+    entry: Entry | None
+
+    @property
+    def subject(self) -> str:
+        """What attempts are counted by: the account, in any spelling of its name, or else the unknown name."""
+        return f"{self.connection.id}\\{self.entry.guid if self.entry else self.name}"
+
+    @property
+    def person(self) -> Person | None:
+        """The person who has signed in with this account before, if any."""
+        if self.entry is None:
+            return None
+        return Person.objects.filter(connection=self.connection, object_guid=self.entry.guid).first()
+
+
+def find_account(connection: DirectoryConnection, name: str) -> Account:
+    """Find an account by sAMAccountName, with or without a domain before it (DOMAIN\\name), or by userPrincipalName."""
+    client = get_client(connection.id)
+    name = name.rpartition("\\")[2]
+    # [MS-ADTS] 3.1.1.8.1.3: a sAMAccountName cannot contain @, so a name is never both.
+    attribute = "userPrincipalName" if "@" in name else "sAMAccountName"
+    people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), Equals(attribute, name))
+    with directory_errors.translate_ldap_errors():
+        found = list(client.search(connection.base_dn, Scope.SUBTREE, people, _ATTRIBUTES, limit=2))
+    return Account(connection, client, name, found[0] if len(found) == 1 else None)
+
+
+def try_password(account: Account, password: str, *, is_known_device: bool) -> BindResult:
+    """Try a password by a bind; raises TooManyWrongPasswords if a wrong one might lock the account out.
+
+    The last attempt before that is reserved for known devices, so that strangers cannot use it up.
+    """
+    # Unknown names are tried too, so that the time does not reveal which names exist. They are not sent as typed: AD
+    # accepts display names and other forms in a bind ([MS-ADTS] 5.1.1.1.1), and would count the attempt for an account
+    # for which it is not counted here.
+    entry = account.entry
+    nobody = f"CN={uuid4()},{account.connection.base_dn}"
+    with directory_errors.translate_ldap_errors():
+        try:
+            attempt = password_attempts.begin(
+                account.client, entry.guid if entry else None, name=account.subject, may_take_last=is_known_device
+            )
+        except directory_errors.TooManyWrongPasswords:
+            account.client.authenticate(nobody, password)  # takes as long as a real attempt
+            raise
+        # If no answer comes, the domain controller may have checked the password: the attempt stays counted.
+        result = account.client.authenticate(entry.dn if entry else nobody, password)
+    result = result if entry else BindResult.WRONG
+    if result is BindResult.OK:
+        password_attempts.succeed(attempt)
+    elif result in (BindResult.WRONG, BindResult.LOCKED):
+        password_attempts.fail(attempt)
+    else:
+        password_attempts.take_back(attempt)
+    return result
+
+
+def find_or_create_person(account: Account) -> Person:
+    """The person of an account, created at the first sign-in, with present names and memberships.
+
+    A new person may do only what the groups of the account stand for. Raises Unavailable if the directory does not
+    answer.
+    """
+    connection, entry = account.connection, account.entry
+    assert entry is not None
+    username = mark_invisible(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
+    display_name = mark_invisible(entry.text("displayName") or entry.text("name") or "")[:256]
+    with transaction.atomic():
+        person, is_new = Person.objects.get_or_create(
+            connection=connection,
+            object_guid=entry.guid,
+            defaults={"username": f"{connection.name}\\{entry.guid}", "password": make_password(None)},
+        )
+        if is_new or (person.username, person.display_name) != (username, display_name):
+            # The directory may have given the name of an earlier account to this one: then the earlier person loses the
+            # name. But a name that only looks like another one must not be shown: then the objectGUID replaces it.
+            for other in Person.objects.filter(name_key=name_key(username)[:255]).exclude(pk=person.pk):
+                if other.username.casefold() != username.casefold():
+                    username = f"{connection.name}\\{entry.guid}"
+                    break
+                other.username = f"{connection.name}\\{other.object_guid}"
+                other.save(update_fields=["username"])
+            person.username, person.display_name = username, display_name
+            person.save(update_fields=["username", "display_name"])
+        account_status.note_sign_in(person, entry)
+    account_status.update_groups(person, account.client)
+    return person

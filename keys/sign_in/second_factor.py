@@ -1,7 +1,8 @@
-"""The second factor of a person: codes of an authenticator (TOTP, RFC 6238), and recovery codes that stand in for it.
+"""The second factor of a person: codes of an authenticator (TOTP, RFC 6238), and recovery codes that replace it.
 
-django-otp's own tables keep the secret in clear, and a code that is being tried is not guarded against another request
-with the same one; so only its arithmetic is used here.
+It is asked for at the sign-in, and again for actions that must not be possible at a browser left open. Only the
+arithmetic of django-otp is used: its tables store the secret in clear, and two simultaneous requests could both use the
+same code.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import time
 from base64 import b32decode, b32encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
@@ -19,56 +21,59 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
+from pydantic import Field
 
 from audit import security
 from audit.model_changes.recording import recorded
 from core.call import Call, PersonRef
-from core.errors import Conflict
+from core.errors import Conflict, GatewayError
+from core.shapes import Body
 from core.text.messages import message
+from keys.callers import client_address, origin_of
 from keys.models import Person, RecoveryCode, SecondFactor
 from keys.sign_in import login_throttle
-from keys.sign_in.credentials import Reason, SignInRefused, client_address, log_refusal, origin_of
+from keys.sign_in.credentials import Reason, SignInRefused, log_refusal
 
 ISSUER = "Directory Gateway"
 STEP_SECONDS = 30
 DIGITS = 6
 RECOVERY_CODES = 10
 _TOLERANCE = 1
-"""Steps that the authenticator's clock may be off (RFC 6238 section 5.2)."""
+"""Steps by which the authenticator's clock may be off (RFC 6238 section 5.2)."""
 _SECRET_OCTETS = 20  # as many as the hash has (RFC 4226 section 4)
-_RECOVERY_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another
+_RECOVERY_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # no letters that people confuse
 _RECOVERY_LENGTH = 16  # 79 bits: nobody guesses one from its digest
 
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """What an authenticator has to be given: by its camera the address, by hand the secret (base32)."""
+    """What an authenticator needs: the URI in the QR code, or the secret (base32) to be typed."""
 
     secret: str
     address: str
 
 
 def is_on(person: Person) -> bool:
-    """Whether a code is asked for when the person signs in."""
+    """Whether the person has a confirmed second factor, and so needs a code to sign in."""
     return _confirmed(person) is not None
 
 
 def is_missing(person: Person) -> bool:
-    """Whether a person has to set one up before they may do anything else (`SignIn:RequireSecondFactor`)."""
+    """Whether the person lacks a second factor that `SignIn:RequireSecondFactor` requires."""
     return settings.CONFIGURATION.SignIn.RequireSecondFactor and not is_on(person)
 
 
 def remaining_recovery_codes(person: Person) -> int:
-    """How many recovery codes were not used yet."""
+    """How many unused recovery codes the person has."""
     return RecoveryCode.objects.filter(second_factor__person=person).count()
 
 
 def enrol(person: Person) -> Enrolment:
-    """Begin to set an authenticator up, with a new secret; raises Conflict when there is one already."""
+    """Begin to set up an authenticator with a new secret; raises Conflict if there is a second factor already."""
     if is_on(person):
         raise Conflict(message("There is a second factor already."))
     secret = b32encode(secrets.token_bytes(_SECRET_OCTETS)).decode()
-    # Whoever began before, maybe somebody else at a browser left open, holds a secret that is worth nothing now.
+    # A new secret each time: somebody else may have seen an earlier one at a browser left open.
     SecondFactor.objects.update_or_create(person=person, defaults={"secret": secret})
     return _enrolment(person, secret)
 
@@ -80,16 +85,15 @@ def find_enrolment(person: Person) -> Enrolment | None:
 
 
 def confirm(call: Call, person: Person, code: str) -> list[str]:
-    """Turn the second factor on by a first code; its recovery codes, which are not kept.
+    """Turn the second factor on with a first code; return its recovery codes, which are not stored.
 
-    Raises SignInRefused for a wrong code, Conflict when none is being set up.
+    Raises SignInRefused for a wrong code, Conflict if no second factor is being set up.
     """
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=True).first()
     if factor is None:
         raise Conflict(message("No second factor is being set up."))
     _try_code(call, factor, code, _is_next_code)
-    with recorded(call, operation="people.update") as administration:  # after the code: wrong ones stay counted
-        administration.watch_row(person)
+    with recorded(call, person, operation="people.update"):  # not around the code: a rollback would undo the count
         SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=timezone.now())
         codes = _make_recovery_codes(factor)
     _note(call, "second factor set up", person)
@@ -97,47 +101,48 @@ def confirm(call: Call, person: Person, code: str) -> list[str]:
 
 
 def require_code(request: HttpRequest | Call, person: Person, code: str | None) -> None:
-    """Ask for a code where there is a second factor, of the authenticator or for recovery; raises SignInRefused."""
+    """Require a code of the authenticator or a recovery code if there is a second factor; raises SignInRefused."""
     factor = _confirmed(person)
     if factor is not None:
         _try_code(request, factor, code, _is_any_code)
 
 
 def replace_recovery_codes(call: Call, person: Person, code: str) -> list[str]:
-    """New recovery codes; those before are worthless. Raises SignInRefused for a wrong code, Conflict without any."""
+    """Replace the recovery codes. Raises SignInRefused for a wrong code, Conflict without a second factor."""
     factor = _required(person)
     _try_code(call, factor, code, _is_next_code)
-    with recorded(call, operation="people.update") as administration:
-        administration.watch_row(person)
+    with recorded(call, person, operation="people.update"):
         codes = _make_recovery_codes(factor)
     _note(call, "recovery codes replaced", person)
     return codes
 
 
 def remove(call: Call, person: Person, code: str) -> None:
-    """Turn the own second factor off. Raises SignInRefused for a wrong code, Conflict without a second factor."""
+    """Turn the caller's own second factor off.
+
+    Raises SignInRefused for a wrong code, Conflict without a second factor or where everybody needs one.
+    """
     factor = _required(person)
     if settings.CONFIGURATION.SignIn.RequireSecondFactor:
         raise Conflict(
             message("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
         )
     _try_code(call, factor, code, _is_any_code)
-    with recorded(call, operation="people.update") as administration:
-        administration.watch_row(person)
+    with recorded(call, person, operation="people.update"):
         factor.delete()
     _note(call, "second factor removed", person)
 
 
 def reset(person: Person, *, by: PersonRef) -> bool:
-    """Turn somebody else's second factor off, say because their telephone is lost; False when there is none.
+    """Turn somebody else's second factor off, say because they lost their phone; False if they have none.
 
-    Whoever calls decides that they may. Raises Conflict for one's own, which takes a code.
+    The caller has checked that this is allowed. Raises Conflict for one's own second factor, which takes a code.
     """
     if person.pk == by.id:
         raise Conflict(message("Your own second factor is removed on your account's page, with a code."))
     deleted, _ = SecondFactor.objects.filter(person=person).delete()
     if deleted:
-        security.noted("second factor reset", person=person.username, by=by.username)
+        security.log_event("second factor reset", person=person.username, by=by.username)
     return bool(deleted)
 
 
@@ -161,12 +166,12 @@ def _enrolment(person: Person, secret: str) -> Enrolment:
 def _try_code(
     request: HttpRequest | Call, factor: SecondFactor, code: str | None, accepts: Callable[[SecondFactor, str], bool]
 ) -> None:
-    """Accept a code or raise SignInRefused. Wrong ones are counted: a million codes are soon tried."""
+    """Accept a code or raise SignInRefused. Wrong codes are counted, since a million of them are soon tried."""
     code = re.sub(r"[\s-]", "", code or "").lower()
     if not code:
         raise _refusal(request, factor, Reason.CODE_MISSING)
     subject = f"second factor of {factor.person_id}"
-    attempt = login_throttle.begin(subject, client_address(request), at_most=login_throttle.OF_CODES)
+    attempt = login_throttle.begin(subject, client_address(request), at_most=login_throttle.MAX_WRONG_CODES)
     if attempt is None:
         raise _refusal(request, factor, Reason.CODES_TOO_OFTEN)
     if not accepts(factor, code):
@@ -182,7 +187,7 @@ def _refusal(request: HttpRequest | Call, factor: SecondFactor, reason: Reason) 
 
 
 def _is_next_code(factor: SecondFactor, code: str) -> bool:
-    """Whether it is the authenticator's code of about now. The condition of the UPDATE lets it be used once only."""
+    """Whether it is the authenticator's present code. The condition of the UPDATE makes it work only once."""
     if not re.fullmatch(f"[0-9]{{{DIGITS}}}", code):
         return False
     key, now = b32decode(factor.secret), int(time.time()) // STEP_SECONDS
@@ -196,11 +201,11 @@ def _is_next_code(factor: SecondFactor, code: str) -> bool:
 def _is_any_code(factor: SecondFactor, code: str) -> bool:
     if len(code) != _RECOVERY_LENGTH:
         return _is_next_code(factor, code)
-    # Of two requests with the same code one finds it gone.
+    # Of two simultaneous requests with the same code, one finds it deleted.
     used, _ = RecoveryCode.objects.filter(second_factor=factor, digest=_digest(code)).delete()
     if used:
         left = RecoveryCode.objects.filter(second_factor=factor).count()
-        security.noted("recovery code used", person=factor.person.username, left=left)
+        security.log_event("recovery code used", person=factor.person.username, left=left)
     return used == 1
 
 
@@ -217,4 +222,55 @@ def _digest(code: str) -> str:
 
 
 def _note(call: Call, event: str, person: Person) -> None:
-    security.noted(event, person=person.username, **origin_of(call))
+    security.log_event(event, person=person.username, **origin_of(call))
+
+
+WRONG_CODES = {
+    Reason.CODE_MISSING: message("Type the code that your authenticator shows."),
+    Reason.CODE_WRONG: message("This code is wrong, or was used already. Wait for the next one and try again."),
+    Reason.CODES_TOO_OFTEN: message("There were too many wrong codes. Try again in a quarter of an hour."),
+}
+
+
+class NotConfirmed(GatewayError):
+    """A 422: the session is good, so no 401, and a 403 would not name the member."""
+
+    status, code, title = 422, "Approvals.CodeWrong", "The second factor was not confirmed"
+
+
+class ConfirmedBody(Body):
+    """Base of bodies that are confirmed with the second factor, if the configuration says so and the person has one.
+
+    The code is checked before the operation's transaction, whose rollback would undo the count of wrong codes.
+    """
+
+    code: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="Of the authenticator, or a recovery code: needed of a person who has set one up, where "
+            "`Approvals:ConfirmSecondFactor` is on.",
+        ),
+    ] = None
+
+
+def needs_confirmation(person_id: int | None) -> bool:
+    """Whether a signed-in person is asked for a code again (`Approvals:ConfirmSecondFactor`)."""
+    if person_id is None or not settings.CONFIGURATION.Approvals.ConfirmSecondFactor:
+        return False
+    person = Person.objects.filter(pk=person_id).first()
+    return person is not None and is_on(person)
+
+
+def require_confirmation(call: Call, code: str | None) -> None:
+    """Check the code if one is needed or given; raises NotConfirmed. Wrong codes count as at the sign-in."""
+    if code is None and not needs_confirmation(call.person.id):
+        return
+    person = Person.objects.filter(pk=call.person.id).first()
+    if person is None:
+        return
+    try:
+        require_code(call, person, code)
+    except SignInRefused as refusal:
+        detail = WRONG_CODES[refusal.reason]
+        raise NotConfirmed.naming(detail, pointer="#/code") from None

@@ -1,6 +1,8 @@
-"""The sessions of people: how they begin and end, where somebody is signed in, and the platform tokens of a session.
+"""The sessions of people: how they begin and end, how they are stored, and their platform tokens.
 
-A user name and password are verified in `credentials`; a later request is recognised in `keys.authentication`.
+The database stores a session under a digest of the cookie's value, so that nobody can read a usable cookie from the
+database or a backup. `credentials` verifies user names and passwords, and `keys.authentication` recognises later
+requests.
 """
 
 import hashlib
@@ -9,53 +11,110 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY, get_user, login, logout
+from django.contrib.auth import SESSION_KEY, get_user, login, logout, update_session_auth_hash
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
+from django.core.exceptions import ValidationError
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 
 from audit import security
+from audit.model_changes.recording import recorded
 from core.call import Call, PersonRef
-from core.errors import Forbidden, NotFound
+from core.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from core.text.messages import message
 from keys import credential_values
+from keys.callers import client_address, origin_of
 from keys.models import AccessToken, Person, PersonSession
 from keys.people.account_status import AccountStatus, account_status, readmit
-from keys.sign_in import known_devices, second_factor
-from keys.sign_in.credentials import Reason, SignInRefused, client_address, origin_of, verify
-from keys.sign_in.session_store import stored_key_of
+from keys.permissions.effective import reference_to
+from keys.sign_in import login_throttle, second_factor
+from keys.sign_in.credentials import Reason, SignInRefused, verify
 
 SEEN_EVERY = timedelta(minutes=1)
 
 _BACKEND = "keys.sign_in.sessions.SessionBackend"
 _SECOND_STEP = "second-step"
 _SECOND_STEP_SECONDS = 300
-_MOST_NOTED = 10_000
+_MAX_NOTED = 10_000
 
 _noted: dict[str, float] = {}
-"""When this process last noted that a session was seen, by the session's key."""
+"""When this process last noted that a session was seen, by stored key."""
+
+
+def stored_key(session_key: str | None) -> str:
+    """The key under which the database stores a session, from the key in the cookie; "" for none.
+
+    It is the first 160 bits of the SHA-256, as many as Django's column holds. The cookie's key has 165 random bits, so
+    no salt and no slow hash is needed.
+    """
+    return hashlib.sha256(session_key.encode()).hexdigest()[:40] if session_key else ""
+
+
+def stored_key_of(request: HttpRequest) -> str:
+    """The stored key of the request's session; "" for none."""
+    return stored_key(request.session.session_key)
+
+
+class SessionStore(db.SessionStore):
+    """Django's database store, which uses the stored key in place of the cookie's."""
+
+    def _get_session_from_db(self) -> Session | None:
+        living = Session.objects.filter(session_key=stored_key(self.session_key), expire_date__gt=timezone.now())
+        found = living.first()
+        if found is None:
+            self._session_key = None
+        return found
+
+    def exists(self, session_key: str) -> bool:
+        return super().exists(stored_key(session_key))
+
+    def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        instance = super().create_model_instance(data)
+        instance.session_key = stored_key(instance.session_key)
+        return instance
+
+    def delete(self, session_key: str | None = None) -> None:
+        if key := session_key or self.session_key:
+            super().delete(stored_key(key))
+
+    async def _aget_session_from_db(self) -> Session | None:
+        return await sync_to_async(self._get_session_from_db)()
+
+    async def aexists(self, session_key: str) -> bool:
+        return await sync_to_async(self.exists)(session_key)
+
+    async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        return await sync_to_async(self.create_model_instance)(data)
+
+    async def adelete(self, session_key: str | None = None) -> None:
+        await sync_to_async(self.delete)(session_key)
 
 
 class SessionBackend(ModelBackend):
-    """What Django asks for the person of a session. Nobody signs in by it: its own pages know no second factor."""
+    """Gives Django the person of a session. Nobody can sign in through it, since it knows no second factor."""
 
     def authenticate(self, *_: Any, **__: Any) -> None:
         return None
 
     def get_user(self, user_id: Any) -> Any:
-        """Nobody while it is not known whether the person is still in their directory: the session waits then."""
+        """The person; None while they cannot be checked in their directory, which does not end the session."""
         person = super().get_user(user_id)
         if person is None:
             return None
         checked_at = person.directory_checked_at
-        standing = account_status(person.pk, connection_id=person.connection_id, checked_at=checked_at)
-        return person if standing is AccountStatus.PRESENT else None
+        status = account_status(person.pk, connection_id=person.connection_id, checked_at=checked_at)
+        return person if status is AccountStatus.PRESENT else None
 
 
 def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:
-    """Sign a person in with all they have at once; raises SignInRefused, or what keeps the directory from answering."""
+    """Sign a person in with password and code at once; raises SignInRefused, or the directory's error."""
     person = verify(request, username=username, password=password, directory=directory)
     second_factor.require_code(request, person, code)
     start(request, person)
@@ -63,22 +122,22 @@ def sign_in(request: HttpRequest, *, username: str, password: str, directory: st
 
 
 def start(request: HttpRequest, person: Person) -> None:
-    """Begin a session of somebody who has proved who they are."""
+    """Begin a session of a person whose credentials were verified; raises SignInRefused."""
     if not readmit(person):
         raise SignInRefused(Reason.DEACTIVATED, person=person.username)
-    # A new session with another key: one that was planted, or the person's before, is worthless from now on.
+    # A new session with a new key, against session fixation; an earlier session of this browser ends.
     logout(request)
     login(request, person, backend=_BACKEND)
     request.session.save()
-    known_devices.note(request, person)
-    _forget_ended(person)
-    _remember(request, person.pk)
+    login_throttle.remember_device(request, person)
+    _delete_ended(person)
+    _save_person_session(request, person.pk)
     _note(request, "signed in", person)
 
 
 def await_code(request: HttpRequest, person: Person) -> None:
-    """Remember for some minutes that somebody's password was right and that their code is still to come."""
-    logout(request)
+    """Remember for five minutes that a person's password was right and that their code is yet to come."""
+    logout(request)  # nothing of an earlier person's session may stay in this one
     request.session[_SECOND_STEP] = {
         "person": person.pk,
         "password": person.get_session_auth_hash(),
@@ -86,8 +145,8 @@ def await_code(request: HttpRequest, person: Person) -> None:
     }
 
 
-def find_awaited(request: HttpRequest) -> Person | None:
-    """Whose code is still to come, if anybody's."""
+def find_person_awaiting_code(request: HttpRequest) -> Person | None:
+    """The person whose code is yet to come, if any. A password changed meanwhile voids the first step."""
     step = request.session.get(_SECOND_STEP)
     if step is None or time.time() > step["until"]:
         return None
@@ -97,7 +156,7 @@ def find_awaited(request: HttpRequest) -> Person | None:
 
 
 def sign_out(request: HttpRequest) -> None:
-    """End the session, and with it its platform tokens."""
+    """End the request's session and its platform tokens."""
     person = get_user(request)
     if isinstance(person, Person):
         _note(request, "signed out", person)
@@ -108,14 +167,14 @@ def sign_out(request: HttpRequest) -> None:
 
 
 def sessions_of(person_id: int) -> QuerySet[PersonSession]:
-    """Where a person is signed in, with `expires_at`, the most recently used first."""
+    """The living sessions of a person, annotated with `expires_at`, the most recently used first."""
     expires_at = Session.objects.filter(session_key=OuterRef("session_key")).values("expire_date")
     living = PersonSession.objects.filter(person_id=person_id).annotate(expires_at=Subquery(expires_at))
     return living.filter(expires_at__gt=timezone.now()).order_by("-last_seen_at", "id")
 
 
 def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:
-    """End one of the person's sessions; raises NotFound for any other."""
+    """End one of the person's sessions; raises NotFound for another person's."""
     session = sessions_of(person.id).filter(pk=id).first()
     if session is None:
         raise NotFound
@@ -127,7 +186,7 @@ def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:
 
 
 def end_others(request: HttpRequest, person: PersonRef) -> int:
-    """End all of the person's sessions but this one, with their platform tokens; how many there were."""
+    """End the person's other sessions with their platform tokens; return how many."""
     others = list(sessions_of(person.id).exclude(session_key=stored_key_of(request)))
     _end(others)
     _note(request, "sessions ended from another", person, sessions=len(others))
@@ -142,21 +201,23 @@ def note_seen(request: HttpRequest) -> None:
     now = time.monotonic()
     if now - _noted.get(session_key, -SEEN_EVERY.total_seconds()) < SEEN_EVERY.total_seconds():
         return
-    if len(_noted) >= _MOST_NOTED:
+    if len(_noted) >= _MAX_NOTED:
         _noted.clear()
     _noted[session_key] = now
     seen = PersonSession.objects.filter(session_key=session_key)
     if not seen.update(last_seen_at=timezone.now(), address=client_address(request)):
-        _remember(request, int(person_id))  # Django gave the session another key, as it does with a new password
+        _save_person_session(
+            request, int(person_id)
+        )  # Django gave the session another key, as it does with a new password
 
 
 def digest_of_session(session_key: str | None) -> str:
-    """A name for a session that does not let anybody use it."""
+    """An id of a session for logs and records, which nobody can use as a cookie."""
     return hashlib.sha256((session_key or "").encode()).hexdigest()[:32]
 
 
 def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]:
-    """A platform token of the session's person, and until when it is valid; it ends with the session at the latest."""
+    """Issue a platform token for the session's person: its value, and when it expires. It ends with the session."""
     now = timezone.now()
     expires_at = now + timedelta(minutes=settings.CONFIGURATION.Tokens.AccessTokenMinutes)
     value, secret = credential_values.make(credential_values.Prefix.PLATFORM_TOKEN)
@@ -180,7 +241,33 @@ def revoke_tokens(person: Person) -> None:
     AccessToken.objects.filter(person=person, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
-def _remember(request: HttpRequest, person_id: int) -> None:
+def change_own_password(request: HttpRequest, call: Call, person: Person, *, current: str, new: str) -> None:
+    """Change the password of the signed-in person, and end their other sessions and all platform tokens.
+
+    Raises SignInRefused for a wrong current password, which counts as at the sign-in; InvalidRequest at `newPassword`
+    if the validators refuse the new one; Conflict for a person of a directory.
+    """
+    if not person.is_local:
+        raise Conflict(message("The password of a person of a directory is the directory's to change."))
+    verify(request, username=person.username, password=current)
+    try:
+        validate_password(new, person)
+    except ValidationError as refusal:
+        detail = " ".join(refusal.messages)
+        raise InvalidRequest.naming(detail, pointer="#/newPassword") from None
+    with recorded(call, person, operation="people.update"):
+        person.set_password(new)
+        person.save(update_fields=["password"])
+    end_others(request, reference_to(person))
+    revoke_tokens(person)
+    # This session goes on, but Django gives it another key.
+    before = stored_key_of(request)
+    update_session_auth_hash(request, person)
+    PersonSession.objects.filter(session_key=before).update(session_key=stored_key_of(request))
+    security.log_event("password changed", person=person.username, **origin_of(request))
+
+
+def _save_person_session(request: HttpRequest, person_id: int) -> None:
     PersonSession.objects.update_or_create(
         session_key=stored_key_of(request),
         defaults={
@@ -191,7 +278,7 @@ def _remember(request: HttpRequest, person_id: int) -> None:
     )
 
 
-def _forget_ended(person: Person) -> None:
+def _delete_ended(person: Person) -> None:
     PersonSession.objects.filter(person=person).exclude(pk__in=sessions_of(person.pk).values("pk")).delete()
 
 
@@ -208,7 +295,7 @@ def _revoke_tokens_of(session_keys: list[str]) -> None:
 
 
 def _note(request: HttpRequest, event: str, person: Person | PersonRef, **facts: Any) -> None:
-    security.noted(
+    security.log_event(
         event,
         person=person.username,
         session=digest_of_session(request.session.session_key)[:8],

@@ -1,1 +1,1 @@
-"""Keys, people and agents of a gateway, made straight in its database. They need the gateway's settings."""
+"""Makes keys, people and agents straight in a gateway's database, with the gateway's settings."""

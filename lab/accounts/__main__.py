@@ -1,4 +1,4 @@
-"""`python -m lab.accounts`, with the gateway's settings: reads what is wanted, adds it, and writes what opens it."""
+"""`python -m lab.accounts`, with the gateway's settings: reads a request, adds accounts, writes their credentials."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Agents as they are after the sign-in: a client, a grant and its tokens, made straight in the database."""
+"""Makes agents as they are after their sign-in, straight in the database: a client, a grant and its tokens."""
 
 import hashlib
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from oauthlib.common import generate_token
 
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from keys.agents import scopes as table
+from keys.agents import scopes as scope_table
 from keys.models import Person
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, stamp_of
 from lab.directory import random_name
@@ -29,7 +29,7 @@ class Tokens(NamedTuple):
 
 
 def make_client(**fields: Any) -> AgentClient:
-    """A client that registered itself."""
+    """Make a client that registered itself (RFC 7591)."""
     return AgentClient.objects.create(
         **{
             "client_id": random_name("client"),
@@ -53,8 +53,8 @@ def make_tokens(
     client: AgentClient | None = None,
     **fields: Any,
 ) -> Tokens:
-    """An agent that a person has let do these scopes, by default all; `audience` is the endpoint its tokens are for."""
-    consented = list(table.SCOPES if scopes is None else scopes)
+    """Make an agent to which a person has granted scopes, by default all; `audience` is the endpoint of its tokens."""
+    consented = list(scope_table.SCOPES if scopes is None else scopes)
     client = client or make_client()
     now = timezone.now()
     grant = AgentGrant.objects.create(
@@ -63,7 +63,7 @@ def make_tokens(
             "client": client,
             "connection": connection,
             "scopes": consented,
-            "permissions": sorted(table.permissions_of(consented)),
+            "permissions": sorted(scope_table.permissions_of(consented)),
             "supervision_level": level.value,
             "code_digest": hashlib.sha256(uuid4().bytes).hexdigest(),
             "code_used_at": now,

@@ -1,4 +1,4 @@
-"""A connection, keys and people of a gateway that runs elsewhere, made by a process of its own release."""
+"""Makes a connection, keys and people for a gateway of any release, by a process of that release."""
 
 import json
 import sys
@@ -12,11 +12,11 @@ from lab.gateway import Commands
 def make_accounts(gateway: Commands, domain: Domain, *, urls: Sequence[str], clients: int) -> dict[str, Any]:
     """Make `{"keys": […], "careful": […], "approver": {"username", "password"}, "administrator": {…}}`.
 
-    There is one key and one careful key for each client. All may do everything; what is asked for with a careful one
-    waits for the approver. An earlier release makes no administrator who can sign in. Raises RuntimeError.
+    Each client has one key and one careful key. All keys may do everything, but changes with a careful one wait for the
+    approver. Earlier releases make no administrator who can sign in. Raises RuntimeError.
     """
-    asked = {
-        "url": urls[0],  # all that an earlier release knows
+    request = {
+        "url": urls[0],  # for earlier releases
         "urls": list(urls),
         "baseDn": domain.base_dn,
         "bindDn": domain.bind_dn,
@@ -24,6 +24,6 @@ def make_accounts(gateway: Commands, domain: Domain, *, urls: Sequence[str], cli
         "caCertificate": domain.ca_pem,
         "clients": clients,
     }
-    said = gateway.run([sys.executable, "-m", gateway.release.account_maker], json.dumps(asked))
-    accounts: dict[str, Any] = json.loads(said)
+    response = gateway.run([sys.executable, "-m", gateway.release.account_maker], json.dumps(request))
+    accounts: dict[str, Any] = json.loads(response)
     return accounts

@@ -1,4 +1,4 @@
-"""The rows of keys and of those who own them. For a process with the gateway's settings, once Django is set up."""
+"""Adds the rows of keys and their owners. Needs the gateway's settings, and Django set up."""
 
 import secrets
 from typing import Any
@@ -18,7 +18,7 @@ def add_key(
     connection: DirectoryConnection,
     **fields: Any,
 ) -> tuple[str, str]:
-    """Add a key of an owner with a role, linked to a connection; its value and the Client ID of the link."""
+    """Add a key linked to a connection; return its value and the Client ID of the link."""
     value, secret = make(Prefix.API_KEY)
     key = ApiKey.objects.create(
         name=name,
@@ -31,15 +31,15 @@ def add_key(
     return value, str(Link.objects.create(api_key=key, connection=connection).client_id)
 
 
-def add_accounts(given: dict[str, Any]) -> dict[str, Any]:
-    """Add what `lab.accounts.making.make_accounts` asks for; what opens it."""
+def add_accounts(request: dict[str, Any]) -> dict[str, Any]:
+    """Add what `lab.accounts.making.make_accounts` requests, and return the credentials."""
     connection = DirectoryConnection.objects.create(
         name="lab",
-        urls=given["urls"],
-        base_dn=given["baseDn"],
-        bind_dn=given["bindDn"],
-        bind_password=given["bindPassword"],
-        ca_certificate=given["caCertificate"],
+        urls=request["urls"],
+        base_dn=request["baseDn"],
+        bind_dn=request["bindDn"],
+        bind_password=request["bindPassword"],
+        ca_certificate=request["caCertificate"],
     )
     password = secrets.token_urlsafe(16)
     owner = Person.objects.create_superuser("administrator", password=password)
@@ -51,7 +51,7 @@ def add_accounts(given: dict[str, Any]) -> dict[str, Any]:
     def add_keys(name: str, level: SupervisionLevel) -> list[str]:
         return [
             add_key(f"{name} {number}", owner, role, connection, supervision_level=level)[0]
-            for number in range(given["clients"])
+            for number in range(request["clients"])
         ]
 
     return {

@@ -1,6 +1,6 @@
-"""Two domain controllers of one domain that replicate, each on a host and in a site of its own.
+"""Two domain controllers of one domain that replicate, each on its own host and in its own site.
 
-Samba needs for it what the demonstration's single one does without: Kerberos, names (its own DNS), and remote calls.
+For that Samba needs what the demonstration's single controller does without: Kerberos, DNS, and RPC.
 """
 
 import shutil
@@ -52,11 +52,13 @@ _CONFIGURATION = """\
 _CREDENTIALS = f"-U{NETBIOS_DOMAIN}\\Administrator%{ADMINISTRATOR_PASSWORD}"
 _PARTITIONS = (BASE_DN, f"CN=Configuration,{BASE_DN}", f"CN=Schema,CN=Configuration,{BASE_DN}")
 SITES = ("Headquarters", "Branch")
-"""Of the first and of the second domain controller. The gateway's hosts are in the first."""
+"""The sites of the first and the second domain controller. The gateway's hosts are in the first."""
+
 _USE_NOTIFY = b"1"
-"""NTDSSITELINK_OPT_USE_NOTIFY ([MS-ADTS] 6.1.1.2.2.3.2): a change is told of at once, not when the interval is over."""
-_PATIENCE = 600.0
-"""Seconds until two that were just started replicate: a busy machine may take its time."""
+"""NTDSSITELINK_OPT_USE_NOTIFY ([MS-ADTS] 6.1.1.2.2.3.2): replicate on change notification, not at intervals."""
+
+_REPLICATION_SECONDS = 600.0
+"""How long it may take until two controllers that have just started replicate."""
 
 
 class ReplicatingController(DomainController):
@@ -72,10 +74,10 @@ class ReplicatingController(DomainController):
             self.authority = authority
 
     def require_free_address(self) -> None:
-        """It is the host's alone."""
+        """Do nothing: the host has the address for itself."""
 
     def prepare(self) -> None:
-        """Write configuration and certificate."""
+        """Write the configuration and the certificate."""
         for name in ("etc", "state", "cache", "lock", "run", "ncalrpc", "private/tls"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         facts = {"name": self.host.name.upper(), "domain": NETBIOS_DOMAIN, "realm": REALM, "directory": self.directory}
@@ -86,62 +88,62 @@ class ReplicatingController(DomainController):
         tls = self.directory / "private" / "tls"
         self.authority.issue([self.name, self.address], certificate_file=tls / "cert.pem", key_file=tls / "key.pem")
 
-    def found(self) -> None:
-        """Make the domain, with the gateway's account in it."""
-        self._make("provision", "--server-role=dc", f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}",
+    def create_domain(self) -> None:
+        """Provision the domain, with the gateway's account."""
+        self._run_domain_command("provision", "--server-role=dc", f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}",
                    f"--host-name={self.host.name}", f"--host-ip={self.address}",
                    f"--adminpass={ADMINISTRATOR_PASSWORD}", f"--site={self.site}")  # fmt: skip
         self._set_up(initial=True, passwords={SERVICE_ACCOUNT: SERVICE_PASSWORD})
 
     def join(self, first: "ReplicatingController") -> None:
-        """Become another domain controller of the domain, which begins with all that the first one has."""
-        self._make("join", REALM.lower(), "DC", f"--server={first.name}", _CREDENTIALS,
+        """Join the domain as another domain controller, with a copy of the first one's directory."""
+        self._run_domain_command("join", REALM.lower(), "DC", f"--server={first.name}", _CREDENTIALS,
                    f"--workgroup={NETBIOS_DOMAIN}", f"--option=netbios name={self.host.name.upper()}",
                    f"--site={self.site}")  # fmt: skip
 
     def add_site(self, name: str, *, others: str, subnet: str) -> None:
-        """Another site with an address of its own; the `others` are this one's. To be called while it does not run."""
+        """Add a site with its subnet; the subnet `others` is our site's. Call it while the controller is stopped."""
         database = f"tdb://{self.directory}/private/sam.ldb"
         for words in (("create", name), ("subnet", "create", others, self.site), ("subnet", "create", subnet, name)):
             self._tool("sites", *words, "-H", database, "-s", f"{self.directory}/etc/smb.conf")
 
     def link_sites(self) -> None:
-        """Join the sites by the link that every forest has, with change notification."""
+        """Join the sites by DEFAULTIPSITELINK, which every forest has, with change notification."""
         with closing(Domain(self).connect()) as directory:
             sites = f"CN=Sites,CN=Configuration,{BASE_DN}"
             changes = [
                 (ldap.MOD_REPLACE, "siteList", [f"CN={site},{sites}".encode() for site in SITES]),
                 (ldap.MOD_REPLACE, "options", [_USE_NOTIFY]),
-                (ldap.MOD_REPLACE, "replInterval", [b"15"]),  # minutes; less there is not
+                (ldap.MOD_REPLACE, "replInterval", [b"15"]),  # minutes; the minimum
             ]
             directory.connection.modify_s(f"CN=DEFAULTIPSITELINK,CN=IP,CN=Inter-Site Transports,{sites}", changes)
 
-    def _make(self, what: str, *arguments: str) -> None:
+    def _run_domain_command(self, command: str, *arguments: str) -> None:
         options = (f"--option=xattr_tdb:file={self.directory}/xattr.tdb", "--option=interfaces=lo eth0")
-        self._tool("domain", what, *arguments, f"--targetdir={self.directory}", "--dns-backend=SAMBA_INTERNAL",
+        self._tool("domain", command, *arguments, f"--targetdir={self.directory}", "--dns-backend=SAMBA_INTERNAL",
                    *options, "--option=bind interfaces only=yes")  # fmt: skip
         self.prepare()
 
-    def be_known(self) -> None:
-        """Register the names by which the other one asks for it (servicePrincipalName)."""
+    def register_principal_names(self) -> None:
+        """Register the service principal names under which the other controller requests tickets for this one."""
         configuration = self.directory / "etc" / "smb.conf"
         run(self.host.command("samba_spnupdate", "-s", configuration))
 
-    def compute_partners(self) -> None:
-        """Let it find out from whom to replicate."""
-        _insist(partial(self._tool, "drs", "kcc", self.name, _CREDENTIALS))  # refused until all of its services run
+    def compute_replication_partners(self) -> None:
+        """Have its KCC compute the replication partners."""
+        _retry(partial(self._tool, "drs", "kcc", self.name, _CREDENTIALS))  # refused until all services run
 
-    def pull(self, source: "ReplicatingController") -> None:
-        """Replicate from the other one now. From then on that one tells of each change."""
+    def replicate_from(self, source: "ReplicatingController") -> None:
+        """Replicate from the other one now. After that the other one notifies this one of each change."""
         for partition in _PARTITIONS:
-            _insist(partial(self._tool, "drs", "replicate", self.name, source.name, partition, _CREDENTIALS))
+            _retry(partial(self._tool, "drs", "replicate", self.name, source.name, partition, _CREDENTIALS))
 
     def _tool(self, *words: str) -> None:
         run(self.host.command("samba-tool", *words))
 
 
-def _insist(step: Callable[[], None]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+def _retry(step: Callable[[], None]) -> None:
+    deadline = time.monotonic() + _REPLICATION_SECONDS
     while True:
         try:
             step()
@@ -154,27 +156,27 @@ def _insist(step: Callable[[], None]) -> None:
 
 
 def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingController, ReplicatingController]:
-    """Both of them, each in its site, started and replicating in both directions."""
+    """Make and start both controllers, each in its site, replicating in both directions."""
     first = ReplicatingController(folder / hosts[0].name, hosts[0], SITES[0])
-    first.found()
+    first.create_domain()
     first.add_site(SITES[1], others=f"{NETWORK}.0/24", subnet=f"{hosts[1].address}/32")
     first.start_and_wait(prepare=False)
     first.link_sites()
-    first.be_known()
+    first.register_principal_names()
     second = ReplicatingController(folder / hosts[1].name, hosts[1], SITES[1], first.authority)
     second.join(first)
     second.start_and_wait(prepare=False)
-    second.be_known()
-    first.be_known()
+    second.register_principal_names()
+    first.register_principal_names()
     for controller in (first, second):
-        controller.compute_partners()
+        controller.compute_replication_partners()
     for controller, source in ((second, first), (first, second)):
-        controller.pull(source)
+        controller.replicate_from(source)
     return first, second
 
 
 def kerberos_configuration(addresses: tuple[str, str]) -> str:
-    """Where the keys are given out, so that nobody has to ask for it."""
+    """A krb5.conf that names the KDCs, so that nobody has to look them up in DNS."""
     servers = "\n".join(f"kdc = {address}" for address in addresses)
     return (
         f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_realm = false\ndns_lookup_kdc = false\n"

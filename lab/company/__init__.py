@@ -1,6 +1,6 @@
-"""A company of any size that domains are filled with: its people as plain data, and what writes them into a domain."""
+"""A company of any size for filling domains: its people as plain data, and a program that writes them."""
 
 from pathlib import Path
 
 FILL_DOMAIN = Path(__file__).with_name("fill_domain.py")
-"""A program for the system's Python."""
+"""The program, which runs under the system's Python."""

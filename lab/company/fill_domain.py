@@ -1,8 +1,8 @@
 """Writes `organization` into a domain that is not running:  ``/usr/bin/python3 fill_domain.py <directory> [users]``.
 
-Runs under the system's Python, as `domain_setup` does. All of it is one transaction and takes about 15 s for 640
-people, most of it for the keys derived from their passwords. Times of sign-in, password and lock-out are
-written as no client may write them.
+Runs under the system's Python, as `lab/samba/setup.py` does. It is one transaction, which takes about 15 s for 640
+people, mostly to derive keys from their passwords. It sets times of sign-in, password and lock-out, which LDAP clients
+may not write.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from lab.company.organization import build_organization
 from lab.company.shapes import Entry, Organization
 from lab.samba.setup import exists, modify, open_database
 
-# Controls of Samba's own: write any pwdLastSet, write what only the system writes.
+# Samba's own controls: write any pwdLastSet; write attributes that only the system may write.
 ANY_PASSWORD_TIME = "local_oid:1.3.6.1.4.1.7165.4.3.20:1"
 RELAX = "relax:0"
 PROGRESS_EVERY = 200
@@ -78,7 +78,7 @@ def _add(samdb: SamDB, entry: Entry, dn: str) -> None:
     history = dict(entry.history)
     controls = []
     if entry.has_password:
-        # Nobody signs in with these: every account gets a password of its own and forgets it.
+        # Nobody signs in with these accounts, so their passwords are not kept.
         attributes["unicodePwd"] = f'"{secrets.token_urlsafe(12)}-aA1"'.encode("utf-16-le")
         if password_set_at := history.pop("pwdLastSet", None):
             attributes["pwdLastSet"] = password_set_at

@@ -1,4 +1,4 @@
-"""People's names from several scripts and the Latin form of their accounts; how they are combined is not said here."""
+"""People's names from several scripts and the Latin form of their accounts."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
-"""The company at any size as plain data: units, people, groups, computers, delegations.
+"""Builds the company, of any size, as plain data: units, people, groups, computers, delegations.
 
-Everything follows from the seed, the number of users and the moment given, so two machines get the same company;
+Everything follows from the seed, the number of users and the time, so that two machines get the same company.
 `fill_domain` writes it.
 """
 
@@ -51,7 +51,7 @@ from lab.company.shapes import (
 def build_organization(
     users: int = 640, *, seed: int = 1815, now: datetime.datetime | None = None, base_dn: str
 ) -> Organization:
-    """A company with ``users`` people, plus accounts for services and administration, at the moment ``now``."""
+    """Build a company with ``users`` people, plus accounts for services and administration, as of ``now``."""
     return _Builder(users, random.Random(seed), now or datetime.datetime.now(datetime.UTC), base_dn).build()
 
 
@@ -102,7 +102,7 @@ class _Builder:
         yield from OTHER_UNITS
 
     def _add_groups(self) -> None:
-        """Accounts in global groups, those in domain local ones that hold the rights: Microsoft's AGDLP pattern."""
+        """Put accounts into global groups, and these into domain local groups with the rights (Microsoft's AGDLP)."""
         for department in DEPARTMENTS:
             self._add_group(f"Department {department}", GLOBAL | SECURITY, f"Everyone in {department}")
         for site in SITES:
@@ -160,7 +160,7 @@ class _Builder:
                 **({"manager": f"{head},{self.base_dn}"} if head else {}),
             )
             heads.setdefault(unit, entry.dn)
-            if number >= len(places):  # the heads are here, well and signed in
+            if number >= len(places):  # heads of departments have ordinary accounts
                 self._give_state(entry, number)
             else:
                 self._signed_in(entry, days_ago=number % 7)
@@ -171,7 +171,7 @@ class _Builder:
                 self._join(LISTS[number // 9 % (len(LISTS) - 1) + 1], entry.dn)
 
     def _give_state(self, entry: Entry, number: int) -> None:
-        """Account states in fixed proportions; nearly two thirds of the people are simply signed in."""
+        """Give accounts their states, in fixed proportions; nearly two thirds are ordinary."""
         state = number % 25
         self._signed_in(entry, days_ago=number % 20)
         if state == 0:
@@ -181,7 +181,7 @@ class _Builder:
         elif state == 2:
             entry.attributes["accountExpires"] = filetime(self.now + datetime.timedelta(days=number % 25 + 2))
         elif state == 3:
-            # The contractors' policy locks until somebody unlocks; the domain's, 30 minutes, would be over soon.
+            # The contractors' policy locks until an unlock; the domain's lock-out ends after 30 minutes.
             entry.history["lockoutTime"] = filetime(self.now - datetime.timedelta(hours=number % 48 + 1))
             entry.history["badPwdCount"] = "5"
             self._join(CONTRACTORS, entry.dn)
@@ -202,7 +202,7 @@ class _Builder:
             self._set_control(entry, NORMAL | NOT_REQUIRED)
 
     def _add_temporary_staff(self) -> None:
-        """The unit of the last step of docs/getting-started.md: all enabled, the last one a protected administrator."""
+        """Add the unit of the last step of docs/getting-started.md: all enabled, the last a protected administrator."""
         for number in range(TEMPORARY_COUNT):
             given, family, people = self._person(self.chance.choice(SITES))
             entry = self._user(TEMPORARY_STAFF, given, family, people, title="Temporary Assistant", company=COMPANY)
@@ -286,7 +286,7 @@ class _Builder:
             self._join("Newsletter", dn)
 
     def _add_leavers(self) -> None:
-        """Half of them disabled, the others deleted."""
+        """Add people who left: disabled accounts, half of which are then deleted."""
         for number in range(20):
             given, family, people = self._person(SITES[number % len(SITES)])
             entry = self._user("OU=Leavers", given, family, people, company=COMPANY, description="Left the company")
@@ -296,7 +296,7 @@ class _Builder:
                 self.deleted.append(entry.dn)
 
     def _add_password_policy(self) -> None:
-        """Fine-grained policies: intervals are negative counts of 100 ns, and the smallest integer means never."""
+        """Add fine-grained policies. Intervals are negative counts of 100 ns; the smallest integer means never."""
         day = 24 * 3600 * 10_000_000
         for name, precedence, length, days, group in (
             ("Contractors", 20, 12, 30, CONTRACTORS),
@@ -343,7 +343,7 @@ class _Builder:
         self.members.setdefault(group, []).append(member_dn)
 
     def _person(self, site: Site, *, first: bool = False) -> tuple[Name, Name, NameSet]:
-        """Three of five people have the names of their site; the first one is always the same."""
+        """Choose a name: three of five people have names of their site, and the first person is always the same."""
         if first:
             return names.ENGLISH.given[0], names.ENGLISH.family[0], names.ENGLISH
         people = site.people if self.chance.random() < 0.6 else self.chance.choice(names.ALL)
@@ -387,7 +387,7 @@ class _Builder:
         return entry
 
     def _free_account_name(self, wanted: str) -> str:
-        """At most 20 characters, as AD allows (MS-ADTS 3.1.1.8.1), a number behind the second of a name."""
+        """A free sAMAccountName of at most 20 characters, AD's limit ([MS-ADTS] 3.1.1.8.1), numbered if need be."""
         for suffix in _suffixes():
             name = wanted[: 20 - len(suffix)].rstrip(".") + suffix
             if name not in self._account_names:

@@ -1,4 +1,4 @@
-"""What the company is made of, as data: sites, departments, units, and the shapes of its entries."""
+"""The company's sites, departments and units, and the shapes of its entries."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ GLOBAL, DOMAIN_LOCAL, UNIVERSAL, SECURITY = 0x2, 0x4, 0x8, -0x80000000
 
 
 class Site(NamedTuple):
-    """A place and the names most of its people have."""
+    """A site and the names that most of its people have."""
 
     name: str
     code: str
@@ -78,17 +78,17 @@ CONTRACTORS, TIER_0, SITE_OPERATORS = "Contractors", "Tier 0 Operators", "Athens
 
 @dataclass
 class Entry:
-    """One object: its name relative to the domain, what it is created with, and what is written over it afterwards."""
+    """An object: its name relative to the domain, its attributes, and attributes written after its creation."""
 
     dn: str
     attributes: dict[str, str | list[str]]
-    # Written past the checks for clients: times of sign-in, lock-out and password that would take months to arise.
+    # Written past the checks for LDAP clients: times of sign-in, lock-out and password that would take months to arise.
     history: dict[str, str] = field(default_factory=dict)
     has_password: bool = False
 
 
 class Delegation(NamedTuple):
-    """A task on a unit given to a group, both by name."""
+    """A task on a unit that is delegated to a group, both by name."""
 
     unit: str
     group: str
@@ -103,16 +103,16 @@ class Organization:
     members: dict[str, list[str]]  # group → members, groups by sAMAccountName
     delegations: list[Delegation]
     protected_units: list[str]  # from accidental deletion
-    deleted: list[str]  # created first, so that there is something to restore
+    deleted: list[str]  # created and then deleted, so that they can be restored
 
 
 def filetime(moment: datetime.datetime) -> str:
-    """A moment as AD's large integers write it: 100 ns since 1601."""
+    """A time as a FILETIME, in 100 ns since 1601."""
     since = moment - datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
     return str(int(since.total_seconds()) * 10_000_000)
 
 
 def escape_rdn(value: str) -> str:
-    """A name as a relative distinguished name writes it (RFC 4514 section 2.4)."""
+    """Escape a value for a relative distinguished name (RFC 4514 section 2.4)."""
     escaped = "".join(f"\\{character}" if character in ',+"\\<>;=' else character for character in value)
     return f"\\{escaped}" if escaped.startswith(("#", " ")) else escaped

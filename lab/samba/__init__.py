@@ -1,1 +1,1 @@
-"""Samba's domain controllers: how one is provisioned and run, and what is written past it into its database."""
+"""Samba domain controllers: provisioning and running one, and writing into its database past LDAP."""

@@ -1,4 +1,4 @@
-"""A certificate authority for one machine and its server certificates; who trusts them is the client's business."""
+"""A certificate authority for one machine, and its server certificates."""
 
 import datetime
 import ipaddress
@@ -70,7 +70,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        # An hour of slack: clocks of virtual machines are stepped back when they are resumed.
+        # An hour of slack, since the clocks of virtual machines may be set back when they resume.
         .not_valid_before(min(now, end) - datetime.timedelta(hours=1))
         .not_valid_after(end)
     )

@@ -1,13 +1,15 @@
-"""A real Samba domain controller (LDAP only) on a loopback address of its own, for the demonstration and the tests.
+"""A real Samba domain controller (LDAP only) on its own loopback address, for the demonstration and the tests.
 
-It provisions, starts, stops, pauses; what the domain contains is `organization`'s business. No password is kept here:
-the callers choose them and may set new ones while the controller is down.
+It provisions, starts, stops and pauses; `lab.company` fills the domain. No password is stored here: callers choose them
+and may set new ones while the controller is down.
 """
 
 import json
 import secrets
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import ldap
@@ -28,9 +30,11 @@ SERVICE_ACCOUNT_DN = f"CN={SERVICE_ACCOUNT},{SERVICE_ACCOUNTS_UNIT},{BASE_DN}"
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 LDAP_PORTS = (389, 636, 3268, 3269)
+_RESERVING_PORT = 635
+"""A privileged port as those of LDAP, on which domain controllers do not listen."""
 PROCESS_PER_CONNECTION = "standard"
-"""The process model that answers readers while others wait to write, as Windows does: pre-forked processes would all
-wait for the same write soon."""
+"""The process model that answers readers while others wait to write, as Windows does: with `prefork`, all processes
+would soon wait for the same write."""
 
 _CONFIGURATION = """\
 # Written by lab/samba/controller.py at every start.
@@ -59,17 +63,33 @@ _CONFIGURATION = """\
 """
 
 
+@contextmanager
+def reserve(address: str) -> Iterator[bool]:
+    """Keep a loopback address from other processes until the end of the block; yield whether it could be had.
+
+    LDAP's ports are fixed, so each controller needs an address, and listens there only a while after it was chosen. A
+    bound socket is the reservation: unlike a lock file it cannot outlive its process.
+    """
+    with socket.socket() as reservation:
+        try:
+            reservation.bind((address, _RESERVING_PORT))
+        except OSError:
+            yield False
+            return
+        yield all(is_port_free(address, port) for port in LDAP_PORTS)
+
+
 class DomainController(Service):
     """One domain controller in one directory, reachable at ``ldaps://<address>`` (the ports cannot be changed).
 
-    A directory provisioned once may be copied: everything that depends on the place or the address is written anew
-    at each start. With ``durable=False`` writes do not wait for the disk: faster, and lost with the machine's power
-    only. ``model`` is Samba's process model.
+    A provisioned directory may be copied: everything that depends on the path or the address is rewritten at each
+    start. With ``durable=False`` writes do not wait for the disk: they are faster, and only lost if the machine
+    crashes. ``model`` is Samba's process model.
 
-    Pre-forked workers, of the three models: eight connections read about a sixth faster than with `single`, one slow
-    search does not hold up the others, and a new connection costs 17 ms instead of the 27 ms of `standard`, which forks
-    for each. Writes are serialised by the database whichever is chosen: one that waits for another holds up its
-    process, and with `prefork` those who read there. All of its processes end when the first one is killed.
+    Of the three models, with `prefork` eight connections read about a sixth faster than with `single`, a slow search
+    does not delay others, and a new connection costs 17 ms instead of the 27 ms of `standard`, which forks for each.
+    In all models the database serialises writes: a write that waits blocks its process, and with `prefork` the readers
+    of that process, too. All processes end when the first one is killed.
     """
 
     def __init__(
@@ -97,12 +117,12 @@ class DomainController(Service):
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The URL for clients."""
         return f"ldaps://{self.address}"
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that verifies the controller's."""
+        """The certificate of the authority, which verifies the controller's certificate."""
         return self.authority.certificate_file
 
     @property
@@ -113,12 +133,11 @@ class DomainController(Service):
     def provision(
         self, *, administrator_password: str | None = None, when_provisioned: Callable[[], object] = lambda: None
     ) -> None:
-        """Create the domain (about 4 s, as root): whatever an interrupted attempt left behind is removed first.
+        """Create the domain (about 4 s, as root), after removing what an interrupted attempt left behind.
 
-        The gateway gets an account of its own, a member of Domain Admins: the gateway manages every kind of object,
-        protected administrators included, and only that group may write those (AdminSDHolder). It still refuses what
-        the gateway itself refuses. A production domain delegates less and names what the gateway shall not touch.
-        ``when_provisioned`` puts more into the domain, before it counts as complete.
+        The gateway gets an account in Domain Admins, since it manages protected administrators, too, which only that
+        group may write (AdminSDHolder). A production domain delegates less. ``when_provisioned`` fills the domain
+        before it counts as complete.
         """
         if self.directory.exists():
             shutil.rmtree(self.directory)
@@ -127,7 +146,7 @@ class DomainController(Service):
             [
                 *("samba-tool", "domain", "provision", f"--targetdir={self.directory}", "--server-role=dc"),
                 *(f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}", f"--host-name={HOST_NAME}"),
-                # One name server less, and no address but loopback in the directory.
+                # Without DNS, and with no other address than loopback in the directory.
                 *("--dns-backend=NONE", f"--host-ip={self.address}"),
                 f"--adminpass={administrator_password or random_password()}",
                 f"--option=xattr_tdb:file={self.directory / 'xattr.tdb'}",
@@ -143,7 +162,7 @@ class DomainController(Service):
         self._set_up(initial=False, passwords=passwords)
 
     def prepare(self) -> None:
-        """Write configuration and certificate for this directory and address."""
+        """Write the configuration and the certificate for this directory and address."""
         for name in ("etc", "cache", "lock", "run", "ncalrpc", "private/tls"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         (self.directory / "etc" / "smb.conf").write_text(
@@ -160,10 +179,10 @@ class DomainController(Service):
         self.issue_certificate()
 
     def issue_certificate(self) -> None:
-        """Give the controller a new certificate; it is used from the next start on."""
+        """Issue a new certificate, which the controller uses from its next start on."""
         tls = self.directory / "private" / "tls"
         realm = REALM.lower()
-        # 127.0.0.1 is for proxies: libldap looks for the machine's own name when it is told to connect to "localhost".
+        # 127.0.0.1 is for proxies: for "localhost", libldap would expect the machine's own name.
         self.authority.issue(
             [f"{HOST_NAME}.{realm}", realm, "localhost", self.address, "127.0.0.1"],
             certificate_file=tls / "cert.pem",
@@ -171,7 +190,7 @@ class DomainController(Service):
         )
 
     def start_and_wait(self, seconds: float = 120, *, prepare: bool = True) -> None:
-        """As any server; ``prepare=False`` keeps a certificate put there by a test."""
+        """Start it and wait; ``prepare=False`` keeps a certificate that a test has put there."""
         if not self.is_running:
             self.require_free_address()
             if prepare:
@@ -210,9 +229,9 @@ class DomainController(Service):
             "description": "Account of the Directory Management Gateway",
         }
         request = {"initial": initial, "recycleBin": self.recycle_bin, "accounts": [account], "passwords": passwords}
-        run([SYSTEM_PYTHON, Path(__file__).with_name("setup.py"), self.directory], given=json.dumps(request))
+        run([SYSTEM_PYTHON, Path(__file__).with_name("setup.py"), self.directory], stdin=json.dumps(request))
 
 
 def random_password() -> str:
-    """A password no policy refuses: 24 random characters with every class the complexity rule asks for."""
+    """A random password with all character classes that the complexity policy demands."""
     return f"{secrets.token_urlsafe(18)}-aA1"

@@ -1,6 +1,6 @@
-"""What the domain controller keeps to itself over LDAP, written into its database.
+"""Writes what LDAP clients may not write straight into the domain controller's database.
 
-Moments past, trusts and their accounts, who may see deleted objects.
+That is times in the past, trusts and their accounts, and the security descriptor of deleted objects' container.
 """
 
 import base64
@@ -15,7 +15,7 @@ from lab.directory import Directory, Target, filetime
 from lab.domain import Domain
 from lab.samba.controller import SYSTEM_PYTHON
 
-# Run by the system's Python, which Debian's python3-samba belongs to, beside the running domain controller. The
+# Runs under the system's Python, for which Debian's python3-samba is built, beside the running domain controller. The
 # controls are Samba's own: DSDB_CONTROL_PASSWORD_BYPASS_LAST_SET_OID and DSDB_CONTROL_PERMIT_INTERDOMAIN_TRUST_UAC_OID.
 _SCRIPT = """
 import base64, json, sys
@@ -62,9 +62,9 @@ _DAY = 86_400.0
 
 @contextmanager
 def busy_with_a_write(domain: Domain) -> Iterator[Callable[[], None]]:
-    """The domain controller is in the middle of a long write, until the end of the block or until this is called.
+    """Keep the domain controller busy with a long write until the block ends, or the yielded function is called.
 
-    It takes other writes and does not answer them before it has finished; to readers it shows the state from before.
+    It accepts other writes but answers them only after this one; readers see the state before it.
     """
     command = [SYSTEM_PYTHON, "-c", _HOLD, str(domain.controller.directory)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -86,7 +86,7 @@ def busy_with_a_write(domain: Domain) -> Iterator[Callable[[], None]]:
 
 
 def waiting_writers(domain: Domain) -> list[int]:
-    """The processes of the domain controller that wait until they may write."""
+    """The processes of the domain controller that wait for their turn to write."""
     waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]  # proc(5)
     processes = (int(words[words.index("->") + 4]) for words in waiting)
     return [process for process in processes if _group_of(process) == domain.controller.pid]
@@ -105,7 +105,7 @@ def overwrite(domain: Domain, directory: Directory, values: Mapping[Target, Mapp
 
 
 def add_trust(domain: Domain, name: str) -> str:
-    """Add a trust of another domain, which nobody may add over LDAP, and return its distinguished name."""
+    """Add a trust of another domain, which LDAP clients cannot add; return its distinguished name."""
     dn = f"CN={name},CN=System,{domain.base_dn}"
     trust = {"objectClass": "trustedDomain", "trustPartner": name, "flatName": name.partition(".")[0].upper()}
     directions = {"trustDirection": "1", "trustType": "2", "trustAttributes": "8"}
@@ -124,5 +124,5 @@ def _run(domain: Domain, request: Mapping[str, object]) -> None:
 
 
 def age_passwords(domain: Domain, directory: Directory, days: Mapping[Target, float]) -> None:
-    """Make the passwords of accounts as many days old."""
+    """Set the ages of accounts' passwords, in days."""
     overwrite(domain, directory, {target: {"pwdLastSet": filetime(-age * _DAY)} for target, age in days.items()})

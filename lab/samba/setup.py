@@ -1,8 +1,7 @@
-"""What a freshly provisioned domain gets before its first start: password policy, recycle bin, the gateway's account.
+"""Sets up a freshly provisioned domain before its first start: password policy, recycle bin, the gateway's account.
 
-Runs under the system's Python, the one Debian's ``python3-samba`` belongs to, on the database of a domain controller
-that is not running:  ``/usr/bin/python3 domain_setup.py <directory>``, the request as JSON on standard input.
-The organisation's people and groups are not made here.
+Runs under the system's Python, for which Debian's ``python3-samba`` is built, on the database of a stopped domain
+controller:  ``/usr/bin/python3 setup.py <directory>``, with the request as JSON on standard input.
 """
 
 import json
@@ -22,14 +21,14 @@ MINUTE = 60 * 10_000_000  # intervals are negative counts of 100 ns
 
 
 def open_database(directory: Path) -> SamDB:
-    """Open the controller's database as the system itself, past access checks."""
+    """Open the controller's database as SYSTEM, which bypasses access checks."""
     parameters = LoadParm()
     parameters.load(str(directory / "etc" / "smb.conf"))
     return SamDB(url=str(directory / "private" / "sam.ldb"), session_info=system_session(), lp=parameters)
 
 
 def set_password_policy(samdb: SamDB) -> None:
-    """Turn the lock-out on; the rest of what provisioning sets (7 characters, complexity, 42 days) is Windows' own."""
+    """Enable lock-out; the rest of what provisioning sets (7 characters, complexity, 42 days) is Windows' default."""
     modify(
         samdb,
         samdb.domain_dn(),
@@ -77,7 +76,7 @@ def set_password(samdb: SamDB, *, name: str, password: str) -> None:
 
 
 def exists(samdb: SamDB, dn: str) -> bool:
-    """Whether an entry of that name is there."""
+    """Whether an entry of that name exists."""
     try:
         return bool(samdb.search(base=dn, scope=ldb.SCOPE_BASE, attrs=["1.1"]))
     except ldb.LdbError as error:

@@ -1,4 +1,4 @@
-"""The programs that people can connect as agents: registered by themselves, or made here."""
+"""OAuth clients of agents: programs that people can connect, self-registered or made here."""
 
 from uuid import UUID
 
@@ -12,36 +12,23 @@ from core.operation import administration, rest_operation
 from core.paging import Page, page_of
 from core.text.messages import message
 from keys.agents import grants
-from keys.agents.registration import make_client
+from keys.agents.clients import make_client
 from keys.agents.shapes import AgentClientRecord, CreateAgentClient, SearchAgentClients, agent_client_as_json
 from keys.models import Person
 from keys.models.agents import AgentClient, AgentGrant, Ended
 
 
-@rest_operation(
-    "agent-clients.search",
-    "GET agent-clients",
-    "Search agent clients",
-    permission="keys.view_agentclient",
-    query=SearchAgentClients,
-    output=Page[AgentClientRecord],
-)
+@rest_operation("agent-clients.search", "GET agent-clients", "Search agent clients", permission="keys.view_agentclient")
 def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[AgentClientRecord]:
     """List the programs that people can connect as agents, newest first."""
-    found = _clients()
-    if query.name is not None:
-        found = found.filter(name__icontains=query.name)
+    found = own_rows.filter_optional(_clients(), name__icontains=query.name)
     if query.state is not None:
         found = found.filter(disabled_at__isnull=query.state == "active")
     return page_of(call, found, query=query, order=("-created", "-id"), render=_as_json)
 
 
 @rest_operation(
-    "agent-clients.read",
-    "GET agent-clients/{id}",
-    "Read {an agent client}",
-    permission="keys.view_agentclient",
-    output=AgentClientRecord,
+    "agent-clients.read", "GET agent-clients/{id}", "Read {an agent client}", permission="keys.view_agentclient"
 )
 def read_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     """Read one program that people can connect as an agent."""
@@ -54,8 +41,6 @@ def read_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     "Create {an agent client}",
     permission="keys.add_agentclient",
     creates=True,
-    body=CreateAgentClient,
-    output=AgentClientRecord,
 )
 def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRecord:
     """Make a client for an agent, as closed registration asks for. It has an id and no secret."""
@@ -70,7 +55,6 @@ def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRe
     "POST agent-clients/{id}/disable",
     "Disable {an agent client}",
     permission="keys.change_agentclient",
-    output=AgentClientRecord,
 )
 def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
     """Refuse a client everything from now on, and end what anybody lets it do."""
@@ -87,7 +71,6 @@ def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
     "POST agent-clients/{id}/enable",
     "Enable {an agent client}",
     permission="keys.change_agentclient",
-    output=AgentClientRecord,
 )
 def enable_agent_client(_: Call, *, id: UUID) -> AgentClientRecord:
     """Let people connect a disabled client again. What they had let it do stays ended."""

@@ -1,4 +1,4 @@
-"""Agents: what people let them do, each person's own and everybody's. Consenting is a page's, never an operation's."""
+"""Agents: the grants that people gave them. Consent is given on a page only, so no operation grants anything."""
 
 from uuid import UUID
 
@@ -20,49 +20,26 @@ class SearchOwnAgents(PageQuery):
     """No filters: nobody has many."""
 
 
-@rest_operation(
-    "agents.search",
-    "GET agents",
-    "Search agents",
-    permission="keys.view_agentgrant",
-    query=SearchAgents,
-    output=Page[AgentRecord],
-)
+@rest_operation("agents.search", "GET agents", "Search agents", permission="keys.view_agentgrant")
 def search_agents(call: Call, *, query: SearchAgents) -> Page[AgentRecord]:
     """List what people let agents do, newest first."""
-    return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=agent_as_json)
+    return page_of(call, _filtered(query), query=query, order=("-created_at", "-id"), render=agent_as_json)
 
 
-@rest_operation(
-    "agents.list-own",
-    "GET agents/own",
-    "List own agents",
-    permission=SIGNED_IN,
-    query=SearchOwnAgents,
-    output=Page[AgentRecord],
-)
+@rest_operation("agents.list-own", "GET agents/own", "List own agents", permission=SIGNED_IN)
 def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
     """List the agents that act for you, newest first."""
     own = _taken_up().filter(person_id=call.person.id)
     return page_of(call, own, query=query, order=("-created_at", "-id"), render=agent_as_json)
 
 
-@rest_operation(
-    "agents.read", "GET agents/{id}", "Read {an agent}", permission="keys.view_agentgrant", output=AgentRecord
-)
+@rest_operation("agents.read", "GET agents/{id}", "Read {an agent}", permission="keys.view_agentgrant")
 def read_agent(_: Call, *, id: UUID) -> AgentRecord:
     """Read what one person lets one agent do."""
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@administration(
-    "agents.update",
-    "PATCH agents/{id}",
-    "Update {an agent}",
-    permission="keys.change_agentgrant",
-    body=UpdateAgent,
-    output=AgentRecord,
-)
+@administration("agents.update", "PATCH agents/{id}", "Update {an agent}", permission="keys.change_agentgrant")
 def update_agent(_: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:
     """Change the supervision level of one agent. It holds from its next request on."""
     grant = own_rows.find(_grants(), pk=id)
@@ -72,13 +49,7 @@ def update_agent(_: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:
     return agent_as_json(own_rows.find(_grants(), pk=id))
 
 
-@administration(
-    "agents.revoke",
-    "POST agents/{id}/revoke",
-    "Revoke {an agent}",
-    permission="keys.change_agentgrant",
-    output=AgentRecord,
-)
+@administration("agents.revoke", "POST agents/{id}/revoke", "Revoke {an agent}", permission="keys.change_agentgrant")
 def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what somebody lets an agent do, for good. Every request with its tokens is refused from now on."""
     own_rows.find(_grants(), pk=id)
@@ -87,11 +58,7 @@ def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
 
 
 @administration(
-    "agents.revoke-own",
-    "POST agents/own/{id}/revoke",
-    "Revoke {an agent of one's own}",
-    permission=SIGNED_IN,
-    output=AgentRecord,
+    "agents.revoke-own", "POST agents/own/{id}/revoke", "Revoke {an agent of one's own}", permission=SIGNED_IN
 )
 def revoke_own_agent(call: Call, *, id: UUID) -> AgentRecord:
     """End what you let an agent do, for good. Every request with its tokens is refused from now on."""
@@ -106,13 +73,12 @@ def _grants() -> QuerySet[AgentGrant]:
 
 
 def _taken_up() -> QuerySet[AgentGrant]:
-    """Without those whose agent has not (yet) come for its tokens."""
+    """Grants whose agent has redeemed its code; the others are unfinished consents."""
     return _grants().filter(code_used_at__isnull=False)
 
 
-def _found(query: SearchAgents) -> QuerySet[AgentGrant]:
-    wanted = {"person__username": query.person, "client": query.client}
-    found = _taken_up().filter(**{name: value for name, value in wanted.items() if value is not None})
+def _filtered(query: SearchAgents) -> QuerySet[AgentGrant]:
+    found = own_rows.filter_optional(_taken_up(), person__username=query.person, client=query.client)
     if query.state is not None:
         is_over = Q(expires_at__lte=timezone.now())
         states = {

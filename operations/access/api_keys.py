@@ -1,7 +1,7 @@
 """API keys: the credentials of integrations, and their links to directories."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -9,20 +9,19 @@ from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from audit import statistics
+from audit import log_queries
 from audit.models import OperationRecord
-from audit.overview_shapes import DayJson
+from audit.shapes import DayJson
 from core.call import Call
 from core.database import own_rows
 from core.errors import Conflict, Forbidden, NotFound, invalid_member
 from core.operation import administration, rest_operation
 from core.paging import Page, page_of
-from core.shapes import WHOLE_NUMBER, Id, Moment, Query, render_timestamp
+from core.shapes import WHOLE_NUMBER, Id, Moment, Query, as_record, render_timestamp
 from core.text.messages import message
 from directory.models import DirectoryConnection
-from keys.api_keys import lifecycle
-from keys.api_keys.expiring import find_expiring, find_unused
-from keys.api_keys.shapes import (
+from keys import api_keys
+from keys.api_keys import (
     ApiKeyRecord,
     CreateApiKey,
     CreatedApiKeyRecord,
@@ -33,43 +32,30 @@ from keys.api_keys.shapes import (
     SearchApiKeys,
     UpdateApiKey,
     api_key_as_json,
+    find_expiring,
+    find_unused,
     link_as_json,
 )
 from keys.models import ApiKey, Link, Person, Role
-from operations.access.effective_permissions import KeyPermissionsRecord, permissions_of_key
-from operations.access.granting import acts_as_superuser
+from keys.permission_catalogue import GRANTABLE
+from keys.permissions.effective import permissions_of_person
+from keys.permissions.scopes import ScopeNow, find_scopes_now, stored_scopes_of_person
+from operations.access.permissions import acts_as_superuser, names_of
 
 
-@rest_operation(
-    "api-keys.search",
-    "GET api-keys",
-    "Search API keys",
-    permission="keys.view_apikey",
-    query=SearchApiKeys,
-    output=Page[ApiKeyRecord],
-)
+@rest_operation("api-keys.search", "GET api-keys", "Search API keys", permission="keys.view_apikey")
 def search_api_keys(call: Call, *, query: SearchApiKeys) -> Page[ApiKeyRecord]:
     """List the API keys, newest first."""
-    return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=api_key_as_json)
+    return page_of(call, _filtered(query), query=query, order=("-created_at", "-id"), render=api_key_as_json)
 
 
-@rest_operation(
-    "api-keys.read", "GET api-keys/{id}", "Read {an API key}", permission="keys.view_apikey", output=ApiKeyRecord
-)
+@rest_operation("api-keys.read", "GET api-keys/{id}", "Read {an API key}", permission="keys.view_apikey")
 def read_api_key(_: Call, *, id: UUID) -> ApiKeyRecord:
     """Read one API key. Its value is not kept and cannot be shown again."""
     return api_key_as_json(find_key(id))
 
 
-@administration(
-    "api-keys.create",
-    "POST api-keys",
-    "Create {an API key}",
-    permission="keys.add_apikey",
-    creates=True,
-    body=CreateApiKey,
-    output=CreatedApiKeyRecord,
-)
+@administration("api-keys.create", "POST api-keys", "Create {an API key}", permission="keys.add_apikey", creates=True)
 def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
     """Create an API key; the answer holds its value, shown this once."""
     owner = Person.objects.filter(username=body.owner).first()
@@ -78,25 +64,18 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
         raise invalid_member("owner", message("there is no such person"))
     key = ApiKey(owner=owner)
     _assign(key, dict(body) | {"owner": owner})
-    value = lifecycle.issue(key, created_by_id=call.person.id or None)
+    value = api_keys.issue(key, created_by_id=call.person.id or None)
     return {**api_key_as_json(find_key(key.id)), "value": value}
 
 
-@administration(
-    "api-keys.update",
-    "PATCH api-keys/{id}",
-    "Update {an API key}",
-    permission="keys.change_apikey",
-    body=UpdateApiKey,
-    output=ApiKeyRecord,
-)
+@administration("api-keys.update", "PATCH api-keys/{id}", "Update {an API key}", permission="keys.change_apikey")
 def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
     """Change an API key of your own; a superuser changes any. It holds from the next request on."""
     key = _find_changeable(call, id)
-    given = body.given()
+    given = body.sent_values()
     _assign(key, given)
     if given:
-        # Only what was given: a revocation, a rotation or a use at the same moment is not written over.
+        # Only the given members: a simultaneous revocation, rotation or use must not be overwritten.
         key.save(update_fields=sorted(given))
     return api_key_as_json(find_key(id))
 
@@ -105,36 +84,23 @@ def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
 def delete_api_key(_: Call, *, id: UUID) -> None:
     """Delete an API key that is revoked, expired or linked to no directory."""
     key = find_key(id)
-    if lifecycle.is_in_use(key):
+    if api_keys.is_in_use(key):
         raise Conflict(message("The key is valid and linked to a directory: revoke it first."))
     key.delete()
 
 
-@administration(
-    "api-keys.revoke",
-    "POST api-keys/{id}/revoke",
-    "Revoke {an API key}",
-    permission="keys.change_apikey",
-    output=ApiKeyRecord,
-)
+@administration("api-keys.revoke", "POST api-keys/{id}/revoke", "Revoke {an API key}", permission="keys.change_apikey")
 def revoke_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:
     """Revoke an API key for good, whoever owns it. Every request with it is refused from now on."""
-    lifecycle.revoke(find_key(id), revoked_by_id=call.person.id or None)
+    api_keys.revoke(find_key(id), revoked_by_id=call.person.id or None)
     return api_key_as_json(find_key(id))
 
 
-@administration(
-    "api-keys.rotate",
-    "POST api-keys/{id}/rotate",
-    "Rotate {an API key}",
-    permission="keys.change_apikey",
-    body=RotateApiKey,
-    output=RotatedRecord,
-)
+@administration("api-keys.rotate", "POST api-keys/{id}/rotate", "Rotate {an API key}", permission="keys.change_apikey")
 def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord:
     """Give an API key of your own a new value, shown this once; a superuser rotates any."""
     key = _find_changeable(call, id)
-    value = lifecycle.rotate(key, grace=timedelta(seconds=body.grace_seconds))
+    value = api_keys.rotate(key, grace=timedelta(seconds=body.grace_seconds))
     return {"value": value, "previousValidUntil": render_timestamp(key.previous_valid_until)}
 
 
@@ -144,8 +110,6 @@ def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord
     "Link {an API key} to a directory",
     permission="keys.change_apikey",
     creates=True,
-    body=CreateLink,
-    output=LinkRecord,
 )
 def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     """Link an API key to a directory; the answer holds the Client ID for X-Client-Id."""
@@ -153,7 +117,7 @@ def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
     connection = DirectoryConnection.objects.filter(pk=body.directory).first()
     if connection is None:
         raise invalid_member("directory", message("there is no such directory"))
-    return link_as_json(lifecycle.link(key, connection))
+    return link_as_json(api_keys.link(key, connection))
 
 
 @administration(
@@ -168,15 +132,14 @@ def delete_link(_: Call, *, id: UUID, client_id: UUID) -> None:
         raise NotFound
 
 
-def _found(query: SearchApiKeys) -> QuerySet[ApiKey]:
-    keys = _keys()
-    wanted = {
-        "name__icontains": query.name,
-        "owner__username": query.owner,
-        "role": query.role,
-        "links__connection": query.directory,
-    }
-    keys = keys.filter(**{condition: value for condition, value in wanted.items() if value is not None})
+def _filtered(query: SearchApiKeys) -> QuerySet[ApiKey]:
+    keys = own_rows.filter_optional(
+        _keys(),
+        name__icontains=query.name,
+        owner__username=query.owner,
+        role=query.role,
+        links__connection=query.directory,
+    )
     if query.state is not None:
         is_over = Q(expires_at__lte=timezone.now())
         states = {
@@ -197,7 +160,7 @@ def _keys() -> QuerySet[ApiKey]:
 
 
 def find_key(id: UUID) -> ApiKey:
-    """A key with what is shown of it; raises NotFound."""
+    """The key with its related rows; raises NotFound."""
     return own_rows.find(_keys(), pk=id)
 
 
@@ -217,7 +180,7 @@ def _require_may_give(call: Call, owner: Person | None) -> None:
 
 
 def _assign(key: ApiKey, given: dict[str, Any]) -> None:
-    """Give a key the values of the members given; raises InvalidRequest naming one that will not do."""
+    """Set the given members of a key; raises InvalidRequest naming an invalid one."""
     if "role" in given:
         given["role"] = Role.objects.filter(pk=given["role"]).first()
         if given["role"] is None:
@@ -227,19 +190,47 @@ def _assign(key: ApiKey, given: dict[str, Any]) -> None:
     own_rows.assign(key, given)
 
 
+class KeyPermission(TypedDict):
+    """`missing` tells whether the role or the owner lacks it; null for what the key may do."""
+
+    name: str
+    missing: Literal["role", "owner"] | None
+
+
+class KeyPermissionsRecord(TypedDict):
+    """The permissions that the role grants or the owner holds, and the role's scopes with present names.
+
+    The owner may be confined too: an object also has to be inside one item of each list of `ownerScopes`.
+    """
+
+    permissions: list[KeyPermission]
+    scopes: list[ScopeNow]
+    ownerScopes: list[list[ScopeNow]]
+
+
 @rest_operation(
     "api-keys.read-effective-permissions",
     "GET api-keys/{id}/permissions",
     "Read the effective permissions of {an API key}",
     permission="keys.view_apikey",
-    output=KeyPermissionsRecord,
 )
 def read_key_permissions(_: Call, *, id: UUID) -> KeyPermissionsRecord:
-    """Read what an API key may do now: what its role gives and its owner holds, and what one of them lacks.
+    """Read what an API key may do now: what its role grants and its owner holds, and what either of them lacks.
 
-    Expiry, revocation, addresses and links are the key's own record.
+    Expiry, revocation, addresses and links are in the key's own record.
     """
-    return permissions_of_key(find_key(id))
+    key = find_key(id)
+    owner = key.owner
+    held = permissions_of_person(owner.pk, is_active=owner.is_active, is_superuser=owner.is_superuser) & GRANTABLE
+    given = GRANTABLE.intersection(names_of(key.role.permissions.select_related("content_type")))
+    return {
+        "permissions": [
+            {"name": name, "missing": "role" if name not in given else "owner" if name not in held else None}
+            for name in sorted(given | held)
+        ],
+        "scopes": find_scopes_now(key.role.scopes),
+        "ownerScopes": [find_scopes_now(scopes) for scopes in stored_scopes_of_person(owner)],
+    }
 
 
 class ReadUsage(Query):
@@ -255,20 +246,15 @@ class KeyUsageRecord(TypedDict):
 
 
 @rest_operation(
-    "api-keys.read-usage",
-    "GET api-keys/{id}/usage",
-    "Read the usage of {an API key}",
-    permission="keys.view_apikey",
-    query=ReadUsage,
-    output=KeyUsageRecord,
+    "api-keys.read-usage", "GET api-keys/{id}/usage", "Read the usage of {an API key}", permission="keys.view_apikey"
 )
 def read_key_usage(_: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
     records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
-    return {"days": statistics.count_by_day(records, query.days)}
+    return {"days": log_queries.count_by_day(records, query.days)}
 
 
-_MOST_DUE = 20
+_MAX_DUE = 20
 
 
 class DueKeyRecord(TypedDict):
@@ -281,7 +267,7 @@ class DueKeyRecord(TypedDict):
 
 
 class DueKeysRecord(TypedDict):
-    """`total` counts all of them, `items` are the most urgent 20."""
+    """`total` counts all keys, `items` are the 20 most urgent."""
 
     total: int
     items: list[DueKeyRecord]
@@ -292,28 +278,12 @@ class KeysToLookAtRecord(TypedDict):
     unused: DueKeysRecord
 
 
-@rest_operation(
-    "api-keys.list-due",
-    "GET api-keys/due",
-    "List due API keys",
-    permission="keys.view_apikey",
-    output=KeysToLookAtRecord,
-)
+@rest_operation("api-keys.list-due", "GET api-keys/due", "List due API keys", permission="keys.view_apikey")
 def list_due_keys(_: Call) -> KeysToLookAtRecord:
     """List the valid API keys that expire within 30 days, and those that have not been used for 90."""
     return {"expiring": _due_record(find_expiring()), "unused": _due_record(find_unused())}
 
 
 def _due_record(keys: QuerySet[ApiKey]) -> DueKeysRecord:
-    items: list[DueKeyRecord] = [
-        {
-            "id": str(key.id),
-            "name": key.name,
-            "owner": key.owner.username,
-            "createdAt": render_timestamp(key.created_at),
-            "expiresAt": render_timestamp(key.expires_at),
-            "lastUsedAt": render_timestamp(key.last_used_at),
-        }
-        for key in keys[:_MOST_DUE]
-    ]
-    return {"total": len(items) if len(items) < _MOST_DUE else keys.count(), "items": items}
+    items = [as_record(DueKeyRecord, key, owner=key.owner.username) for key in keys[:_MAX_DUE]]
+    return {"total": len(items) if len(items) < _MAX_DUE else keys.count(), "items": items}

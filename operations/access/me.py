@@ -26,9 +26,9 @@ class ChosenDirectory(TypedDict):
 
 
 class MeRecord(TypedDict):
-    """`scopes` are the objectGUIDs of the role's scopes, or where it has none of the person's; none: not confined.
+    """`scopes` are the objectGUIDs of the role's scopes, or of the person's if it has none; empty if nothing confines.
 
-    Where a role and its owner are both confined, or somebody is by several groups, they are the first that count.
+    If several sets of scopes confine the caller, by role, person or groups, these are the first set.
     """
 
     subject: SubjectRecord
@@ -39,7 +39,7 @@ class MeRecord(TypedDict):
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
 
 
-@operation("me.read", "GET me", "Read who is calling", permission=SIGNED_IN, output=MeRecord)
+@operation("me.read", "GET me", "Read who is calling", permission=SIGNED_IN)
 def read_me(call: Call) -> MeRecord:
     """Show who the credential acts as, for which directory, and what it may do now."""
     return {

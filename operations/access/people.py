@@ -1,36 +1,36 @@
-"""People who may sign in: local accounts are made here, the people of a directory come by signing in."""
+"""People: local accounts are created here, people of a directory at their first sign-in."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Lower
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from core.call import Call
 from core.database import own_rows
+from core.database.own_rows import with_version
 from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Changes, Flag, Id, Moment, render_timestamp
+from core.shapes import Body, Flag, Id, Moment, PartialUpdate, as_record, example, render_timestamp
 from core.text.messages import message
 from core.text.names import require_label
-from core.versions import with_version
 from keys.models import Person, SecondFactor
-from keys.models.groups import GroupScopes
+from keys.models.people import GroupScopes
+from keys.people.account_status import end_all_sessions
 from keys.people.local_accounts import check_username, save, set_email, set_password
-from keys.people.revocation import end_all
 from keys.permission_catalogue import APPS
 from keys.permissions.effective import permissions_of_person
-from keys.permissions.scopes import look_up
+from keys.permissions.scopes import access_within, find_scopes_now, scopes_of, stored_scopes_of_person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
 from keys.sign_in.sessions import revoke_tokens, sessions_of
-from operations.access.effective_permissions import PersonPermissionsRecord, permissions_of
-from operations.access.granting import (
+from operations.access.permissions import (
     Permissions,
     ScopeRecord,
     Scopes,
@@ -53,51 +53,45 @@ Groups = Annotated[list[str], Field(max_length=200, description="Names of groups
 class SearchPeople(PageQuery):
     """The filters of the list."""
 
-    name: Annotated[str | None, Field(description="A part of the user name or the display name, in any case.")] = None
-    active: Annotated[Flag | None, Field(description="Whether they may sign in.")] = None
+    name: str | None = Field(None, description="A part of the user name or the display name, in any case.")
+    active: Flag | None = Field(None, description="Whether they may sign in.")
 
 
 class CreatePerson(Body):
     """A new local account."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "username": "grace",
-                    "displayName": "Grace Hopper",
-                    "email": "grace@example.com",
-                    "password": "a long and unusual phrase",
-                    "permissions": ["directory.read_object", "approvals.decide_change"],
-                    "active": True,
-                }
-            ]
-        }
+    model_config = example(
+        username="grace",
+        displayName="Grace Hopper",
+        email="grace@example.com",
+        password="a long and unusual phrase",  # noqa: S106 - an example
+        permissions=["directory.read_object", "approvals.decide_change"],
+        active=True,
     )
 
     username: Username
     display_name: DisplayName = ""
     email: Email = ""
     password: Password
-    permissions: Permissions = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
+    permissions: Permissions = []
+    scopes: Scopes = []
     active: bool = True
 
 
-class UpdatePerson(CreatePerson, Changes):
-    """What is to be different; `permissions` replaces the ones given to the person directly, `scopes` their own."""
+class UpdatePerson(CreatePerson, PartialUpdate):
+    """The members to change; `permissions` replaces those granted to the person directly, `scopes` their own."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
+    model_config = example(active=False)
 
-    groups: Groups = Field(default_factory=list)
+    groups: Groups = []
 
 
 class PersonRecord(TypedDict):
-    """`directory` is null for a local account; `permissions` are those given directly, not by groups. Into those of
-    `groups` that are `directoryGroups`, too, the groups of their account have put them.
+    """`directory` is null for a local account; `permissions` are those granted directly, not by groups.
+    `directoryGroups` are those of `groups` that the person belongs to because of the groups of their account.
 
-    `scopes` are the names last known of what the person is confined to, whatever they do and by whatever key or agent;
-    `scopeObjects` what these are, whatever it is called now. Their groups may confine them besides.
+    `scopes` are the last known names of what the person is confined to, also through keys and agents, and
+    `scopeObjects` are the objects themselves. Groups may confine the person further.
     """
 
     id: Id
@@ -123,7 +117,7 @@ class GroupScopesRecord(ScopesRecord):
 
 
 class PersonScopesRecord(ScopesRecord):
-    """`groups` are those that confine the person besides: whatever they touch has to be inside one item of each list.
+    """`groups` are those that also confine the person: an object has to be inside one item of each list.
 
     Scopes do not restrict a superuser.
     """
@@ -131,58 +125,37 @@ class PersonScopesRecord(ScopesRecord):
     groups: list[GroupScopesRecord]
 
 
-@rest_operation(
-    "people.search",
-    "GET users",
-    "Search people",
-    permission="keys.view_person",
-    query=SearchPeople,
-    output=Page[PersonRecord],
-)
+@rest_operation("people.search", "GET users", "Search people", permission="keys.view_person")
 def search_people(call: Call, *, query: SearchPeople) -> Page[PersonRecord]:
     """List the people by name."""
-    people = _people().annotate(lower_name=Lower("username"))
+    people = own_rows.filter_optional(_people(), is_active=query.active).annotate(lower_name=Lower("username"))
     if query.name is not None:
         people = people.filter(Q(username__icontains=query.name) | Q(display_name__icontains=query.name))
-    if query.active is not None:
-        people = people.filter(is_active=query.active)
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 
-@rest_operation("people.read", "GET users/{id}", "Read {a person}", permission="keys.view_person", output=PersonRecord)
+@rest_operation("people.read", "GET users/{id}", "Read {a person}", permission="keys.view_person")
 def read_person(_: Call, *, id: UUID) -> PersonRecord:
     """Read one person."""
     return _record(find_person(id))
 
 
 @rest_operation(
-    "people.read-scopes",
-    "GET users/{id}/scopes",
-    "Read the scopes of {a person}",
-    permission="keys.view_person",
-    output=PersonScopesRecord,
+    "people.read-scopes", "GET users/{id}/scopes", "Read the scopes of {a person}", permission="keys.view_person"
 )
 def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
-    """Read what a person is confined to by its names of now, by themselves and by each of their groups."""
+    """Read the scopes of a person and of each of their groups, with the names that their objects have now."""
     person = find_person(id)
     if person.is_superuser:
         return {"items": [], "groups": []}
     of_groups = GroupScopes.objects.filter(group__user=person.pk).select_related("group").order_by("group__name")
     return {
-        "items": look_up(person.scopes),
-        "groups": [{"group": each.group.name, "items": look_up(each.scopes)} for each in of_groups],
+        "items": find_scopes_now(person.scopes),
+        "groups": [{"group": each.group.name, "items": find_scopes_now(each.scopes)} for each in of_groups],
     }
 
 
-@administration(
-    "people.create",
-    "POST users",
-    "Create {a person}",
-    permission="keys.add_person",
-    creates=True,
-    body=CreatePerson,
-    output=PersonRecord,
-)
+@administration("people.create", "POST users", "Create {a person}", permission="keys.add_person", creates=True)
 def create_person(call: Call, *, body: CreatePerson) -> PersonRecord:
     """Create a local account with permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
@@ -200,14 +173,7 @@ def create_person(call: Call, *, body: CreatePerson) -> PersonRecord:
     return _record(find_person(person.public_id))
 
 
-@administration(
-    "people.update",
-    "PATCH users/{id}",
-    "Update {a person}",
-    permission="keys.change_person",
-    body=UpdatePerson,
-    output=PersonRecord,
-)
+@administration("people.update", "PATCH users/{id}", "Update {a person}", permission="keys.change_person")
 def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
     person = find_person(id)
@@ -223,8 +189,8 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     if groups is not None:
         person.groups.set(groups)
     if not person.is_active:
-        end_all(person.pk)
-    elif "password" in given:
+        end_all_sessions(person.pk)
+    elif "password" in given:  # sessions end by themselves, since Django hashes the password into them
         revoke_tokens(person)
     return _record(find_person(id))
 
@@ -267,24 +233,12 @@ class ForeignSessionRecord(TypedDict):
     "GET users/{id}/sessions",
     "List the sessions of {a person}",
     permission="keys.change_person",
-    query=PageQuery,
-    output=Page[ForeignSessionRecord],
 )
 def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[ForeignSessionRecord]:
     """List where a person is signed in, the most recently used first."""
     person = find_person(id)
     _require_not_above(call, person)
-
-    def render(session: Any) -> ForeignSessionRecord:
-        return {
-            "id": str(session.id),
-            "startedAt": render_timestamp(session.started_at),
-            "lastSeenAt": render_timestamp(session.last_seen_at),
-            "address": session.address,
-            "userAgent": session.user_agent,
-        }
-
-    living = sessions_of(person.pk)
+    living, render = sessions_of(person.pk), partial(as_record, ForeignSessionRecord)
     return page_of(call, living, query=query, order=("-last_seen_at", "id"), render=render, bound_to=f"of {id}")
 
 
@@ -300,11 +254,11 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
     _require_not_above(call, person)
     person.session_epoch += 1
     person.save(update_fields=["session_epoch"])
-    end_all(person.pk)
+    end_all_sessions(person.pk)
 
 
 def _change(call: Call, person: Person, body: UpdatePerson) -> None:
-    """Give a person the values that a body names, all but what is in tables of its own."""
+    """Set the given members of a person that are columns of its own."""
     given = body.model_fields_set
     for member in ("username", "password"):
         if member in given and not person.is_local:
@@ -320,7 +274,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
         if person.pk == call.person.id and not body.active:
             raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
-        person.left_directory_at = None  # an administrator has decided: signing in does not take it back
+        person.left_directory_at = None  # an administrator has decided, so a sign-in must not reactivate them
     if "password" in given:
         set_password(person, body.password)
     if "scopes" in given:
@@ -328,7 +282,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
 
 
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
-    """Confine a person to these, or to nothing; raises Conflict where it would not hold or could not be undone."""
+    """Set or clear a person's scopes; raises Conflict for superusers, and for the caller, who could lift their own."""
     if person.is_superuser and scopes:
         raise Conflict(message("A superuser cannot be restricted to scopes."))
     if person.pk == call.person.id:
@@ -337,9 +291,9 @@ def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
 
 
 def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
-    """The groups of these names; raises InvalidRequest for an unknown one, Forbidden for who is no superuser.
+    """The groups with these names; raises InvalidRequest for an unknown one, Forbidden unless a superuser calls.
 
-    Whoever joins a group gets what it is given later, too: so it is not enough to hold what it gives now.
+    Members also get what the group is granted later, so it is not enough that the caller holds what it grants now.
     """
     if not acts_as_superuser(call):
         raise Forbidden
@@ -357,12 +311,12 @@ def _people() -> QuerySet[Person]:
 
 
 def find_person(id: UUID) -> Person:
-    """A person with what is shown of them; raises NotFound."""
+    """The person with related rows; raises NotFound."""
     return own_rows.find(_people(), public_id=id)
 
 
 def _require_not_above(call: Call, person: Person) -> None:
-    """Whoever sets somebody's password can be them: so only people with nothing that the caller does not hold."""
+    """Raise Forbidden for a person with rights that the caller lacks: whoever sets their password can act as them."""
     if person.pk == call.person.id:
         return
     held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
@@ -371,25 +325,36 @@ def _require_not_above(call: Call, person: Person) -> None:
 
 
 def _record(person: Any) -> PersonRecord:
-    record: PersonRecord = {
-        "id": str(person.public_id),
-        "version": "",
-        "username": person.username,
-        "displayName": person.display_name,
-        "email": person.email,
-        "directory": person.connection.name if person.connection else None,
-        "active": person.is_active,
-        "superuser": person.is_superuser,
-        "secondFactor": person.has_second_factor,
-        "permissions": names_of(person.user_permissions.all()),
-        "groups": sorted(group.name for group in person.groups.all()),
-        "directoryGroups": sorted(item.group.name for item in person.directory_memberships.all()),
-        "scopes": scope_names(person.scopes),
-        "scopeObjects": scope_records(person.scopes),
-        "createdAt": render_timestamp(person.date_joined),
-        "lastSignInAt": render_timestamp(person.last_login),
-    }
-    return with_version(record, passing=("lastSignInAt",))
+    record = as_record(
+        PersonRecord,
+        person,
+        id=str(person.public_id),
+        version="",
+        directory=person.connection.name if person.connection else None,
+        active=person.is_active,
+        superuser=person.is_superuser,
+        secondFactor=person.has_second_factor,
+        permissions=names_of(person.user_permissions.all()),
+        groups=sorted(group.name for group in person.groups.all()),
+        directoryGroups=sorted(item.group.name for item in person.directory_memberships.all()),
+        scopes=scope_names(person.scopes),
+        scopeObjects=scope_records(person.scopes),
+        createdAt=render_timestamp(person.date_joined),
+        lastSignInAt=render_timestamp(person.last_login),
+    )
+    return with_version(record, ignoring=("lastSignInAt",))
+
+
+class PersonPermission(TypedDict):
+    """`groups` are those that grant it. A superuser holds all permissions, even ones that were never granted."""
+
+    name: str
+    direct: bool
+    groups: list[str]
+
+
+class PersonPermissionsRecord(TypedDict):
+    permissions: list[PersonPermission]
 
 
 @rest_operation(
@@ -397,8 +362,24 @@ def _record(person: Any) -> PersonRecord:
     "GET users/{id}/permissions",
     "Read the effective permissions of {a person}",
     permission="keys.view_person",
-    output=PersonPermissionsRecord,
 )
 def read_person_permissions(_: Call, *, id: UUID) -> PersonPermissionsRecord:
-    """Read what a person may do now, and which of it they were given themselves or by groups."""
-    return permissions_of(find_person(id))
+    """Read what a person may do now, and whether it was granted directly or by groups."""
+    person = find_person(id)
+    given = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
+    held = access_within(given, scopes_of(*stored_scopes_of_person(person))).permissions
+    direct = names_of(person.user_permissions.select_related("content_type"))
+    by_group = {
+        group.name: names_of(group.permissions.select_related("content_type"))
+        for group in person.groups.order_by("name")
+    }
+    return {
+        "permissions": [
+            {
+                "name": name,
+                "direct": name in direct,
+                "groups": [group for group, names in by_group.items() if name in names],
+            }
+            for name in sorted(held)
+        ]
+    }

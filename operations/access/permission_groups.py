@@ -1,4 +1,4 @@
-"""Groups of permissions: given together to all who are in them. Who is in one is said at each person."""
+"""Groups of permissions, which all their members hold. Members are changed on each person (`people.update`)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -7,24 +7,24 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from core.call import Call
 from core.database import own_rows
+from core.database.own_rows import with_version
 from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Changes, Guid, Id
+from core.shapes import Body, Guid, Id, PartialUpdate, example
 from core.text.messages import message
 from core.text.names import require_label
-from core.versions import with_version
 from directory.models import DirectoryConnection
-from keys.models.groups import confines_members, keep_scopes, kept_scopes
-from keys.people.directory_groups import find_security_group, keep_directory_groups
+from keys.models.people import confines_members, keep_scopes, kept_scopes
+from keys.people.directory_groups import find_security_group, set_directory_groups
 from keys.permission_catalogue import APPS
-from keys.permissions.scopes import look_up
-from operations.access.granting import (
+from keys.permissions.scopes import find_scopes_now
+from operations.access.permissions import (
     ScopeRecord,
     Scopes,
     ScopesRecord,
@@ -37,14 +37,13 @@ from operations.access.granting import (
 )
 
 _SHOWN = ("permissions__content_type", "user_set", "directory_groups__connection")
-_EXAMPLE: dict[str, Any] = {"name": "Help desk", "permissions": ["directory.read_object", "directory.unlock_account"]}
 
 Name = Annotated[str, Field(min_length=1, max_length=150), AfterValidator(require_label)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename` each.")]
 
 
 class GivenDirectoryGroup(Body):
-    """A security group of a directory, whose members are to be in the group of permissions."""
+    """A security group of a directory, whose members will belong to the group of permissions."""
 
     directory: Guid
     group: Annotated[str, Field(min_length=1, max_length=1000, description="Distinguished name or objectGUID.")]
@@ -68,21 +67,21 @@ class DirectoryGroupRecord(TypedDict):
 class CreateGroupOfPermissions(Body):
     """A new group. Its `scopes` confine whatever its members do."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = example(name="Help desk", permissions=["directory.read_object", "directory.unlock_account"])
 
     name: Name
-    permissions: Permissions = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
-    directory_groups: DirectoryGroups = Field(default_factory=list)
+    permissions: Permissions = []
+    scopes: Scopes = []
+    directory_groups: DirectoryGroups = []
 
 
-class UpdateGroupOfPermissions(CreateGroupOfPermissions, Changes):
-    """What is to be different. `permissions` holds for all members from their next request on."""
+class UpdateGroupOfPermissions(CreateGroupOfPermissions, PartialUpdate):
+    """The members to change. New `permissions` count for all people in the group from their next request on."""
 
 
 class PermissionGroupRecord(TypedDict):
-    """`members` are the user names of the people in it, `scopes` the names last known of what they are confined to,
-    and `scopeObjects` what these are, whatever it is called now.
+    """`members` are the user names of the people in the group. `scopes` are the last known names of what confines
+    them, and `scopeObjects` the objects themselves.
     """
 
     id: Id
@@ -96,12 +95,7 @@ class PermissionGroupRecord(TypedDict):
 
 
 @rest_operation(
-    "permission-groups.search",
-    "GET permission-groups",
-    "Search permission groups",
-    permission="keys.view_person",
-    query=PageQuery,
-    output=Page[PermissionGroupRecord],
+    "permission-groups.search", "GET permission-groups", "Search permission groups", permission="keys.view_person"
 )
 def search_permission_groups(call: Call, *, query: PageQuery) -> Page[PermissionGroupRecord]:
     """List the groups of permissions by name."""
@@ -110,11 +104,7 @@ def search_permission_groups(call: Call, *, query: PageQuery) -> Page[Permission
 
 
 @rest_operation(
-    "permission-groups.read",
-    "GET permission-groups/{id}",
-    "Read {a permission group}",
-    permission="keys.view_person",
-    output=PermissionGroupRecord,
+    "permission-groups.read", "GET permission-groups/{id}", "Read {a permission group}", permission="keys.view_person"
 )
 def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     """Read one group of permissions."""
@@ -126,11 +116,10 @@ def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     "GET permission-groups/{id}/scopes",
     "Read the scopes of {a permission group}",
     permission="keys.view_person",
-    output=ScopesRecord,
 )
 def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
-    """Read what a group of permissions confines its members to by its names of now, asked of the directories."""
-    return {"items": look_up(kept_scopes(_find(id)))}
+    """Read the scopes of a group of permissions, with the names that their objects have now."""
+    return {"items": find_scopes_now(kept_scopes(_find(id)))}
 
 
 @administration(
@@ -139,8 +128,6 @@ def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
     "Create {a permission group}",
     permission="keys.change_person",
     creates=True,
-    body=CreateGroupOfPermissions,
-    output=PermissionGroupRecord,
 )
 def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> PermissionGroupRecord:
     """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
@@ -153,13 +140,11 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
     "PATCH permission-groups/{id}",
     "Update {a permission group}",
     permission="keys.change_person",
-    body=UpdateGroupOfPermissions,
-    output=PermissionGroupRecord,
 )
 def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissions) -> PermissionGroupRecord:
     """Change a group of permissions, for all of its members at once. Only superusers can."""
     _require_superuser(call)
-    return _save(call, _find(id), body.given())
+    return _save(call, _find(id), body.sent_values())
 
 
 @administration(
@@ -171,7 +156,7 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
 def delete_permission_group(call: Call, *, id: UUID) -> None:
     """Delete a group of permissions; its members lose what it gave them. Only superusers can.
 
-    409 for one that confines its members: each of them is to be taken out of it first, which may give them more access.
+    409 for a group that confines its members: take each of them out first, which may give them more access.
     """
     _require_superuser(call)
     group = _find(id)
@@ -186,9 +171,9 @@ def _require_superuser(call: Call) -> None:
 
 
 def _resolve_groups(given: Sequence[GivenDirectoryGroup]) -> dict[tuple[UUID, UUID], str]:
-    """The groups that are named, by connection and objectGUID, with their names of now.
+    """The present names of the given groups, by connection and objectGUID.
 
-    Raises InvalidRequest naming one that is no security group of its directory, Unavailable when that does not answer.
+    Raises InvalidRequest naming one that is no security group of its directory, Unavailable if that does not answer.
     """
     found: dict[tuple[UUID, UUID], str] = {}
     for index, item in enumerate(given):
@@ -210,11 +195,12 @@ def _groups() -> QuerySet[Group]:
 
 
 def _find(id: UUID) -> Group:
+    # Django's groups have integer keys, which answers show as UUIDs. PostgreSQL refuses to compare with larger ones.
     return own_rows.find(_groups(), pk=id.int if id.int < 2**31 else None)
 
 
 def _save(call: Call, group: Group, given: dict[str, Any]) -> PermissionGroupRecord:
-    """Give a group the values of the members given; raises Conflict for a name that another one has."""
+    """Set the given members of a group and save it; raises Conflict for a name that is taken."""
     names, scopes, mapped = (given.get(name) for name in ("permissions", "scopes", "directory_groups"))
     permissions = None if names is None else find_granted(call, names, only_grantable=False)
     kept = None if scopes is None else resolve_scopes(scopes)
@@ -228,7 +214,7 @@ def _save(call: Call, group: Group, given: dict[str, Any]) -> PermissionGroupRec
     if kept is not None:
         keep_scopes(group, kept)
     if directory_groups is not None:
-        keep_directory_groups(group, directory_groups)
+        set_directory_groups(group, directory_groups)
     return _record(_find(UUID(int=group.pk)))
 
 

@@ -5,20 +5,20 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Lower
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from core.call import Call
 from core.database import own_rows
+from core.database.own_rows import with_version
 from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Changes, Id, Moment, render_timestamp
+from core.shapes import Body, Id, Moment, PartialUpdate, as_record, example
 from core.text.messages import message
-from core.versions import with_version
-from keys.api_keys.shapes import Name
+from keys.api_keys import Name
 from keys.models import Role
-from keys.permissions.scopes import look_up
-from operations.access.granting import (
+from keys.permissions.scopes import find_scopes_now
+from operations.access.permissions import (
     Permissions,
     ScopeRecord,
     Scopes,
@@ -37,39 +37,33 @@ Description = Annotated[str, Field(max_length=2000)]
 class SearchRoles(PageQuery):
     """The filter of the list."""
 
-    name: Annotated[str | None, Field(description="A part of the name, in any case.")] = None
+    name: str | None = Field(None, description="A part of the name, in any case.")
 
 
 class CreateRole(Body):
     """A new role."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "Help desk",
-                    "description": "Reads everything, unlocks accounts of the staff",
-                    "permissions": ["directory.read_object", "directory.unlock_account"],
-                    "scopes": ["OU=Staff,DC=corp,DC=example,DC=test"],
-                }
-            ]
-        }
+    model_config = example(
+        name="Help desk",
+        description="Reads everything, unlocks accounts of the staff",
+        permissions=["directory.read_object", "directory.unlock_account"],
+        scopes=["OU=Staff,DC=corp,DC=example,DC=test"],
     )
 
     name: Name
     description: Description = ""
-    permissions: Permissions = Field(default_factory=list)
-    scopes: Scopes = Field(default_factory=list)
+    permissions: Permissions = []
+    scopes: Scopes = []
 
 
-class UpdateRole(CreateRole, Changes):
-    """What is to be different; lists replace the ones before."""
+class UpdateRole(CreateRole, PartialUpdate):
+    """The members to change; lists replace the previous ones."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})
+    model_config = example(permissions=["directory.read_object"])
 
 
 class RoleRecord(TypedDict):
-    """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
+    """`scopes` are the last known names of what the role is confined to, `scopeObjects` the objects themselves."""
 
     id: Id
     version: str
@@ -83,61 +77,40 @@ class RoleRecord(TypedDict):
     changedAt: Moment | None
 
 
-@rest_operation(
-    "roles.search", "GET roles", "Search roles", permission="keys.view_role", query=SearchRoles, output=Page[RoleRecord]
-)
+@rest_operation("roles.search", "GET roles", "Search roles", permission="keys.view_role")
 def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
     """List the roles by name."""
     roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
     return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
 
 
-@rest_operation("roles.read", "GET roles/{id}", "Read {a role}", permission="keys.view_role", output=RoleRecord)
+@rest_operation("roles.read", "GET roles/{id}", "Read {a role}", permission="keys.view_role")
 def read_role(_: Call, *, id: UUID) -> RoleRecord:
     """Read one role."""
     return _record(find_role(id))
 
 
 @rest_operation(
-    "roles.read-scopes",
-    "GET roles/{id}/scopes",
-    "Read the scopes of {a role}",
-    permission="keys.view_role",
-    output=ScopesRecord,
+    "roles.read-scopes", "GET roles/{id}/scopes", "Read the scopes of {a role}", permission="keys.view_role"
 )
 def read_role_scopes(_: Call, *, id: UUID) -> ScopesRecord:
-    """Read what a role is confined to by its names of now, asked of the directories."""
-    return {"items": look_up(find_role(id).scopes)}
+    """Read the scopes of a role, with the names that their objects have now."""
+    return {"items": find_scopes_now(find_role(id).scopes)}
 
 
-@administration(
-    "roles.create",
-    "POST roles",
-    "Create {a role}",
-    permission="keys.add_role",
-    creates=True,
-    body=CreateRole,
-    output=RoleRecord,
-)
+@administration("roles.create", "POST roles", "Create {a role}", permission="keys.add_role", creates=True)
 def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
     """Create a role from permissions you hold yourself."""
     return _save(call, Role(), dict(body))
 
 
-@administration(
-    "roles.update",
-    "PATCH roles/{id}",
-    "Update {a role}",
-    permission="keys.change_role",
-    body=UpdateRole,
-    output=RoleRecord,
-)
+@administration("roles.update", "PATCH roles/{id}", "Update {a role}", permission="keys.change_role")
 def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     """Change a role. Every key with it has the new permissions at its next request."""
     role = find_role(id)
-    # Its scopes count as much as its permissions: whoever may not grant all that it holds may not widen it either.
+    # Wider scopes give more access too: only those may change a role who could grant all of its permissions.
     require_held(call, frozenset(names_of(role.permissions.all())))
-    return _save(call, role, body.given())
+    return _save(call, role, body.sent_values())
 
 
 @administration("roles.delete", "DELETE roles/{id}", "Delete {a role}", permission="keys.delete_role")
@@ -151,12 +124,12 @@ def _roles() -> QuerySet[Role]:
 
 
 def find_role(id: UUID) -> Any:
-    """The role with the count of its keys; raises NotFound."""
+    """The role, annotated with the number of its keys; raises NotFound."""
     return own_rows.find(_roles(), pk=id)
 
 
 def _save(call: Call, role: Role, given: dict[str, Any]) -> RoleRecord:
-    """Give a role the values of the members given; raises Conflict for a name that another one has."""
+    """Set the given members of a role and save it; raises Conflict for a name that is taken."""
     names = given.pop("permissions", None)
     permissions = None if names is None else find_granted(call, names, only_grantable=True)
     if "scopes" in given:
@@ -171,9 +144,9 @@ def _save(call: Call, role: Role, given: dict[str, Any]) -> RoleRecord:
 class FindScopes(Body):
     """Names or ids of containers, as the bodies of roles, people and groups have them."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"scopes": ["OU=Staff,DC=corp,DC=example,DC=test"]}]})
+    model_config = example(scopes=["OU=Staff,DC=corp,DC=example,DC=test"])
 
-    scopes: Scopes = Field(default_factory=list)
+    scopes: Scopes = []
 
 
 @rest_operation(
@@ -181,25 +154,20 @@ class FindScopes(Body):
     "POST roles/find-scopes",
     "Find what scopes stand for",
     permission=frozenset({"keys.add_role", "keys.change_role", "keys.add_person", "keys.change_person"}),
-    body=FindScopes,
-    output=ScopesRecord,
 )
 def find_scopes(_: Call, *, body: FindScopes) -> ScopesRecord:
     """Find what the scopes that a role, a person or a group is to have stand for. Nothing is changed."""
-    return {"items": look_up(resolve_scopes(body.scopes))}
+    return {"items": find_scopes_now(resolve_scopes(body.scopes))}
 
 
 def _record(role: Any) -> RoleRecord:
-    record: RoleRecord = {
-        "id": str(role.id),
-        "version": "",
-        "name": role.name,
-        "description": role.description,
-        "permissions": names_of(role.permissions.all()),
-        "scopes": scope_names(role.scopes),
-        "scopeObjects": scope_records(role.scopes),
-        "keys": role.key_count,
-        "createdAt": render_timestamp(role.created_at),
-        "changedAt": render_timestamp(role.changed_at),
-    }
-    return with_version(record, passing=("keys",))
+    record = as_record(
+        RoleRecord,
+        role,
+        version="",
+        permissions=names_of(role.permissions.all()),
+        scopes=scope_names(role.scopes),
+        scopeObjects=scope_records(role.scopes),
+        keys=role.key_count,
+    )
+    return with_version(record, ignoring=("keys",))

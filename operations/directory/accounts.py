@@ -1,4 +1,4 @@
-"""The search for accounts by their state. What the states mean is in `directory.queries.account_states`."""
+"""The search for accounts by state; `directory.queries.account_searches` defines the states."""
 
 from typing import Annotated, Literal, cast
 
@@ -10,9 +10,9 @@ from core.operation import RateCategory, Target, operation
 from core.paging import Page
 from core.shapes import COMMA_SEPARATED, WHOLE_NUMBER, without_default
 from directory.lookup.access import client_of
-from directory.queries.account_states import AccountState, search_for
-from directory.queries.searches.search import SearchQuery, run_search
-from directory.shapes.evidence import AccountInState
+from directory.queries.account_searches import AccountInState, AccountState, search_by_state
+from directory.queries.searches.definitions import SearchQuery
+from directory.queries.searches.search import run_search
 from directory.shapes.kinds import Kind
 
 AccountKind = Literal[Kind.USER, Kind.COMPUTER, Kind.SERVICE_ACCOUNT]
@@ -61,10 +61,8 @@ class AccountQuery(SearchQuery):
     permission="directory.read_object",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=AccountQuery,
-    output=Page[AccountInState],
 )
 def search_accounts(call: Call, *, query: AccountQuery) -> Page[AccountInState]:
     """Find accounts by their state, each with the evidence for it."""
-    search = search_for(client_of(call), query.state, kinds=query.kinds, days=query.days)
+    search = search_by_state(client_of(call), query.state, kinds=query.kinds, days=query.days)
     return cast(Page[AccountInState], run_search(call, search, query))

@@ -1,6 +1,7 @@
-"""Templates for who joins, moves or leaves: named lists of changes that people use in the console.
+"""Templates for joiners, movers and leavers: named lists of changes that people use in the console.
 
-What one may hold is in `directory.queries.change_templates`. Using one is no operation: each of its changes is.
+`directory.queries.filters_and_templates` checks their contents. Using a template is not an operation; each of its
+changes is.
 """
 
 from typing import Annotated, Any, Literal
@@ -16,28 +17,27 @@ from core.database import own_rows
 from core.errors import InvalidRequest
 from core.operation import Target, administration, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
+from core.shapes import Body, Id, Moment, PartialUpdate, as_record, documented_as, example
 from core.text.messages import message
-from directory.models.change_templates import ChangeTemplate
-from directory.queries.change_templates import (
-    find_given_groups,
-    find_given_parent,
+from directory.models.filters_and_templates import ChangeTemplate
+from directory.queries.filters_and_templates import (
     find_template,
-    require_attributes,
-    templates_of,
-    visible_names,
+    find_template_groups,
+    find_template_parent,
+    require_template_attributes,
+    template_object_names,
+    visible_templates,
 )
-from directory.shapes.attribute_updates import MAX_NAMES
-from directory.shapes.inputs import example
-from directory.shapes.placeholders import asked_in
+from directory.shapes.inputs import MAX_NAMES
+from directory.shapes.placeholders import placeholders_to_fill
 
 MANAGE = "directory.manage_changetemplate"
 USE = frozenset(
     f"directory.{name}"
     for name in ("create_user", "update_user", "move_object", "manage_membership", "enable_account", "disable_account")
 )
-"""Whoever may make one of the changes that templates are made of."""
-_MOST_GROUPS, _MOST_VALUES = 50, 20
+"""Any of these permissions is enough to see templates: each allows a change that templates can contain."""
+_MAX_GROUPS, _MAX_VALUES = 50, 20
 
 TemplateName = Annotated[
     str, Field(min_length=1, max_length=100, pattern=r"\S", description="Unique in the directory.")
@@ -53,13 +53,13 @@ Place = Annotated[
 ]
 Groups = Annotated[
     list[str],
-    Field(max_length=_MOST_GROUPS, description="UUIDs or distinguished names of groups; kept by objectGUID."),
+    Field(max_length=_MAX_GROUPS, description="UUIDs or distinguished names of groups; kept by objectGUID."),
 ]
 LeavesOthers = Annotated[
     bool, Field(description="Whether all other groups are left, but for the primary one and those it joins.")
 ]
 TemplateValues = Annotated[
-    dict[str, Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(max_length=_MOST_VALUES)]],
+    dict[str, Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(max_length=_MAX_VALUES)]],
     Field(
         max_length=MAX_NAMES,
         description="The values that attributes get. `{office}` is asked for at each use, `{mobile?}` may stay empty; "
@@ -93,7 +93,7 @@ class CreateChangeTemplate(Body):
     account: AccountPart = "keep"
 
 
-class UpdateChangeTemplate(CreateChangeTemplate, Changes):
+class UpdateChangeTemplate(CreateChangeTemplate, PartialUpdate):
     """A member that is left out stays as it is."""
 
     model_config = example(joins=["CN=Sales,OU=Groups,DC=corp,DC=example,DC=com"], account="enable")
@@ -131,14 +131,12 @@ class ChangeTemplateRecord(TypedDict):
     "List change templates",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
-    query=PageQuery,
-    output=Page[ChangeTemplateRecord],
 )
 def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplateRecord]:
     """List the templates of this directory for who joins, moves or leaves, by name."""
-    rows = templates_of(call).annotate(lower_name=Lower("name"))
+    rows = visible_templates(call).annotate(lower_name=Lower("name"))
     page: Page[ChangeTemplate] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
-    names = visible_names(call, page["items"])
+    names = template_object_names(call, page["items"])
     return {**page, "items": [_rendered(row, names) for row in page["items"]]}
 
 
@@ -148,7 +146,6 @@ def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplat
     "Read {a change template}",
     permission=USE | {MANAGE},
     target=Target.DIRECTORY,
-    output=ChangeTemplateRecord,
 )
 def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
     """Read one template with the present names of its place and groups."""
@@ -162,8 +159,6 @@ def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
     permission=MANAGE,
     target=Target.DIRECTORY,
     creates=True,
-    body=CreateChangeTemplate,
-    output=ChangeTemplateRecord,
 )
 def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeTemplateRecord:
     """Keep a list of changes under a name. Who uses it needs the permissions of its changes."""
@@ -177,12 +172,10 @@ def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeT
     "Update {a change template}",
     permission=MANAGE,
     target=Target.DIRECTORY,
-    body=UpdateChangeTemplate,
-    output=ChangeTemplateRecord,
 )
 def update_change_template(call: Call, *, id: UUID, body: UpdateChangeTemplate) -> ChangeTemplateRecord:
     """Change a template. What was done with it before stays as it is."""
-    return _save(call, find_template(call, id), body.given())
+    return _save(call, find_template(call, id), body.sent_values())
 
 
 @administration(
@@ -198,16 +191,16 @@ def delete_change_template(call: Call, *, id: UUID) -> None:
 
 
 def _save(call: Call, row: ChangeTemplate, given: dict[str, Any]) -> ChangeTemplateRecord:
-    """Check the given members and save them; raises Conflict for a name that another template has."""
+    """Check the given members and save them; raises Conflict for a name that is taken."""
     if "parent" in given:
         text = given.pop("parent")
-        parent = None if text is None else find_given_parent(call, text)
+        parent = None if text is None else find_template_parent(call, text)
         row.parent_guid, row.parent_dn = (None, "") if parent is None else (parent.guid, parent.dn)
     for member in ("joins", "leaves"):
         if member in given:
-            given[member] = [_kept(group) for group in find_given_groups(call, member, given[member])]
+            given[member] = [_reference_to(group) for group in find_template_groups(call, member, given[member])]
     if "attributes" in given:
-        require_attributes(call, given["attributes"])
+        require_template_attributes(call, given["attributes"])
     own_rows.assign(row, given)
     if both := {group["id"] for group in row.joins} & {group["id"] for group in row.leaves}:
         raise InvalidRequest.naming(message("{count} of them are also joined", count=len(both)), pointer="#/leaves")
@@ -215,31 +208,26 @@ def _save(call: Call, row: ChangeTemplate, given: dict[str, Any]) -> ChangeTempl
     return _record(call, row)
 
 
-def _kept(group: Entry) -> dict[str, str]:
+def _reference_to(group: Entry) -> dict[str, str]:
     return {"id": str(group.guid), "distinguishedName": group.dn}
 
 
 def _record(call: Call, row: ChangeTemplate) -> ChangeTemplateRecord:
-    return _rendered(row, visible_names(call, [row]))
+    return _rendered(row, template_object_names(call, [row]))
 
 
 def _rendered(row: ChangeTemplate, names: dict[UUID, str]) -> ChangeTemplateRecord:
-    def told(id: UUID) -> TemplateObject:
+    def as_object(id: UUID) -> TemplateObject:
         return {"id": str(id), "distinguishedName": names.get(id)}
 
-    return {
-        "id": str(row.id),
-        "version": str(row.revision),
-        "name": row.name,
-        "occasion": row.occasion,
-        "description": row.description,
-        "parent": None if row.parent_guid is None else told(row.parent_guid),
-        "joins": [told(UUID(group["id"])) for group in row.joins],
-        "leaves": [told(UUID(group["id"])) for group in row.leaves],
-        "leavesOthers": row.leaves_others,
-        "attributes": row.attributes,
-        "account": row.account,
-        "asks": [each.name for each in asked_in(value for values in row.attributes.values() for value in values)],
-        "createdAt": render_timestamp(row.created_at),
-        "changedAt": render_timestamp(row.changed_at),
-    }
+    return as_record(
+        ChangeTemplateRecord,
+        row,
+        version=str(row.revision),
+        parent=None if row.parent_guid is None else as_object(row.parent_guid),
+        joins=[as_object(UUID(group["id"])) for group in row.joins],
+        leaves=[as_object(UUID(group["id"])) for group in row.leaves],
+        asks=[
+            each.name for each in placeholders_to_fill(value for values in row.attributes.values() for value in values)
+        ],
+    )

@@ -1,6 +1,7 @@
-"""What all resources of directory objects have: find, read, create, update, delete, move, rename, and who can do which.
+"""The operations that all resources of directory objects have: search, read, create, update, delete, move, rename and
+who-can.
 
-Each resource's module declares them for it, and adds those that only it has.
+Each resource's module declares them for itself, and adds its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,17 +13,16 @@ from core.call import Call, Surface
 from core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from core.paging import Page
 from core.text.messages import message
-from directory.changes.accounts import propose_enabled, propose_unlocked
 from directory.changes.create import propose_create
-from directory.changes.delete import propose_delete
-from directory.changes.move import propose_move, propose_rename
-from directory.changes.update import propose_update
-from directory.lookup.access import parse_reference
+from directory.changes.tree import propose_delete, propose_move, propose_rename
+from directory.changes.update import propose_enabled, propose_unlock, propose_update
+from directory.lookup.access import Reference, parse_reference
+from directory.queries.managers import ReadUser, SearchUsers, UserByDn, read_with_manager, with_managers
 from directory.queries.member_lists import MembershipQuery, list_groups
-from directory.queries.reading import read_by_name, read_record
-from directory.queries.searches.definitions import SEARCHES
-from directory.queries.searches.search import SearchQuery, run_search
-from directory.shapes.attribute_updates import RequestedUpdates
+from directory.queries.reading import find_by_identifier, read_record, reference_of_name
+from directory.queries.searches.conditions import everyday_conditions
+from directory.queries.searches.definitions import SEARCHES, SearchQuery
+from directory.queries.searches.search import run_search
 from directory.shapes.inputs import (
     ByDnQuery,
     CreateNamed,
@@ -31,11 +31,12 @@ from directory.shapes.inputs import (
     MoveObject,
     ReadQuery,
     RenameObject,
+    RequestedUpdates,
     UpdateAccount,
     UpdateGroup,
     UpdateObject,
 )
-from directory.shapes.kinds import RESOURCES
+from directory.shapes.kinds import RESOURCES, Kind
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from operations.directory.rights.who_can import WhoCan, WhoCanQuery, find_who_can
@@ -52,82 +53,82 @@ def declare_ordinary_operations(
     move_risk: Risk = Risk.ORDINARY,
     batchable: bool = True,
 ) -> None:
-    """Declare them for a resource of `RESOURCES`.
+    """Declare the operations that every kind has, for a resource of `RESOURCES`.
 
-    `create` and `update` are the shapes of those bodies. `documentation` has what users read of an operation, by its
-    action, where the kind's words alone do not say it. `batchable` ones are create, update and delete.
+    `create` and `update` are the shapes of the bodies. `documentation` replaces the generated documentation of an
+    action. `batchable` concerns create, update and delete.
     """
     declared = RESOURCES[resource]
     path = f"ad/{resource}"
     which = "" if len(declared.kinds) == 1 else " of any class"
     one, many, singular = (words + which for words in (declared.one, declared.many, declared.singular))
-    object = declared.one
-    labels = {
-        "search": message("Search {objects}", objects=declared.many),
-        "read-by-dn": message("Read {{{object}}} by distinguished name", object=object),
-        "read": message("Read {{{object}}}", object=object),
-        "create": message("Create {{{object}}}", object=object),
-        "update": message("Update {{{object}}}", object=object),
-        "delete": message("Delete {{{object}}}", object=object),
-        "move": message("Move {{{object}}}", object=object),
-        "rename": message("Rename {{{object}}}", object=object),
-        "who-can": message("List who can change {{{object}}}", object=object),
-    }
-    words = {
-        "search": f"Search {many} by text, filter and place.",
-        "read-by-dn": f"Look up one {singular} by distinguished name.",
-        "read": f"Read one {singular}.",
-        "create": f"Create {one}.",
-        "update": f"Update attributes of {one}, all in one atomic change.",
-        "delete": f"Delete {one}.",
-        "move": f"Move {one} to another parent.",
-        "rename": f"Give {one} another name.",
-        "who-can": """List the keys and people who can do something to this object, what, and whether it would be held.
+    object, is_user = declared.one, declared.kind is Kind.USER
 
-        Needs `directory.read_object` and `keys.view_person` besides. A key's allowed addresses are not considered, nor
-        what single values of a change ask for besides.
-        """,
-        **documentation,
-    }
+    def declare_as(action: str, route: str, label: str, words: str, **options: Any) -> Callable[[F], F]:
+        return _declare_as(f"{resource}.{action}", route, label, documentation.get(action, words), **options)
 
-    def declared_as(action: str, route: str, **options: Any) -> Callable[[F], F]:
-        return _declared_as(f"{resource}.{action}", route, labels[action], words[action], **options)
-
-    @declared_as(
+    @declare_as(
         "search",
         f"GET {path}",
+        message("Search {objects}", objects=declared.many),
+        f"Search {many} by text, filter and place.",
         permission="directory.read_object",
         rate=RateCategory.DIRECTORY_SEARCH,
-        query=SearchQuery,
-        output=Page[DirectoryObject],
+        query=type(
+            "SearchQuery", (SearchUsers if is_user else SearchQuery,), {"documented": everyday_conditions(declared)}
+        ),
     )
     def search(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
-        return run_search(call, SEARCHES[resource], query)
+        is_expanded = isinstance(query, SearchUsers) and query.expand is not None
+        return run_search(call, with_managers(call, SEARCHES[resource]) if is_expanded else SEARCHES[resource], query)
 
-    @declared_as(
+    def read_one(call: Call, reference: Reference, query: ReadQuery) -> DirectoryObject:
+        if isinstance(query, ReadUser) and query.expand is not None:
+            return read_with_manager(call, reference, kinds=declared.kinds, attributes=query.attributes)
+        return read_record(call, reference, kinds=declared.kinds, attributes=query.attributes)
+
+    @declare_as(
         "read-by-dn",
         f"GET {path}/by-dn",
+        message("Read {{{object}}} by distinguished name", object=object),
+        f"Look up one {singular} by distinguished name.",
         permission="directory.read_object",
         rate=RateCategory.DIRECTORY_SEARCH,
-        query=ByDnQuery,
-        output=DirectoryObject,
+        query=UserByDn if is_user else ByDnQuery,
     )
     def read_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
-        return read_by_name(call, query.dn, kinds=declared.kinds, attributes=query.attributes)
+        return read_one(call, reference_of_name(query.dn), query)
 
-    @declared_as(
+    if declared.has_account or declared.kind in (Kind.GROUP, Kind.OBJECT):
+
+        @declare_as(
+            "read-by",
+            f"GET {path}/by/{{identifier}}/{{value}}",
+            message("Read {{{object}}} by another identifier", object=object),
+            f"Look up one {singular} by `samAccountName`, `userPrincipalName`, `sid` or `employeeID`.",
+            permission="directory.read_object",
+            rate=RateCategory.DIRECTORY_SEARCH,
+            query=ReadUser if is_user else ReadQuery,
+        )
+        def read_by(call: Call, *, identifier: str, value: str, query: ReadQuery) -> DirectoryObject:
+            return read_one(call, find_by_identifier(call, resource, identifier, value), query)
+
+    @declare_as(
         "read",
         f"GET {path}/{{id}}",
+        message("Read {{{object}}}", object=object),
+        f"Read one {singular}.",
         permission="directory.read_object",
-        query=ReadQuery,
-        output=DirectoryObject,
+        query=ReadUser if is_user else ReadQuery,
     )
     def read(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
-        return read_record(call, id, kinds=declared.kinds, attributes=query.attributes)
+        return read_one(call, id, query)
 
-    @declared_as(
+    @declare_as(
         "create",
         f"POST {path}",
+        message("Create {{{object}}}", object=object),
+        f"Create {one}.",
         permission=declared.permissions("create"),
         effect=Effect.CHANGE,
         inverse="delete",
@@ -140,9 +141,11 @@ def declare_ordinary_operations(
         object_class = body.object_class if isinstance(body, CreateObject) else str(declared.object_class)
         return propose_create(call, object_class=object_class, body=body)
 
-    @declared_as(
+    @declare_as(
         "update",
         f"PATCH {path}/{{id}}",
+        message("Update {{{object}}}", object=object),
+        f"Update attributes of {one}, all in one atomic change.",
         permission=declared.permissions("update"),
         effect=Effect.CHANGE,
         inverse="update",
@@ -160,54 +163,61 @@ def declare_ordinary_operations(
             group=body.group if isinstance(body, UpdateGroup | UpdateObject) else None,
         )
 
-    @declared_as(
+    @declare_as(
         "delete",
         f"DELETE {path}/{{id}}",
+        message("Delete {{{object}}}", object=object),
+        f"Delete {one}.",
         permission=declared.permissions("delete"),
         effect=Effect.CHANGE,
         target=Target.SUBTREE,
         inverse="restore",
         risk=Risk.DESTRUCTIVE,
-        query=DeleteQuery,
         batchable=batchable,
     )
     def delete(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
         return propose_delete(call, resource=resource, id=id, recursive=query.recursive)
 
-    @declared_as(
+    @declare_as(
         "move",
         f"POST {path}/{{id}}/move",
+        message("Move {{{object}}}", object=object),
+        f"Move {one} to another parent.",
         permission="directory.move_object",
         effect=Effect.CHANGE,
         target=Target.SUBTREE,
         inverse="move",
         risk=move_risk,
-        body=MoveObject,
         output=DirectoryObject,
     )
     def move(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
         return propose_move(call, resource=resource, id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
-    @declared_as(
+    @declare_as(
         "rename",
         f"POST {path}/{{id}}/rename",
+        message("Rename {{{object}}}", object=object),
+        f"Give {one} another name.",
         permission=declared.permissions("update"),
         effect=Effect.CHANGE,
         target=Target.SUBTREE,
         inverse="rename",
-        body=RenameObject,
         output=DirectoryObject,
     )
     def rename(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
         return propose_rename(call, resource=resource, id=id, name=body.name)
 
-    @declared_as(
+    @declare_as(
         "who-can",
         f"GET {path}/{{id}}/who-can",
+        message("List who can change {{{object}}}", object=object),
+        """List the keys and people who can do something to this object, what, and whether it would be held.
+
+        Also needs `directory.read_object` and `keys.view_person`. The answer ignores a key's allowed addresses, and
+        permissions that only some values of a change need.
+        """,
         permission="keys.view_apikey",
         rate=RateCategory.DIRECTORY_SEARCH,
-        query=WhoCanQuery,
-        output=Page[WhoCan],
         surfaces=frozenset({Surface.REST}),
     )
     def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
@@ -215,11 +225,11 @@ def declare_ordinary_operations(
 
 
 def declare_account_operations(resource: str) -> None:
-    """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
+    """Declare the operations of accounts for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
     path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].one
 
     def declare_switch(action: str, label: str, inverse: str, risk: Risk) -> None:
-        @_declared_as(
+        @_declare_as(
             f"{resource}.{action}",
             f"POST {path}/{action}",
             label,
@@ -236,7 +246,7 @@ def declare_account_operations(resource: str) -> None:
     declare_switch("enable", message("Enable {{{object}}}", object=one), "disable", Risk.SECURITY)
     declare_switch("disable", message("Disable {{{object}}}", object=one), "enable", Risk.DESTRUCTIVE)
 
-    @_declared_as(
+    @_declare_as(
         f"{resource}.unlock",
         f"POST {path}/unlock",
         message("Unlock {{{object}}}", object=one),
@@ -247,25 +257,23 @@ def declare_account_operations(resource: str) -> None:
         output=DirectoryObject,
     )
     def unlock(call: Call, *, id: UUID) -> Proposal:
-        return propose_unlocked(call, resource=resource, id=id)
+        return propose_unlock(call, resource=resource, id=id)
 
-    @_declared_as(
+    @_declare_as(
         f"{resource}.list-groups",
         f"GET {path}/groups",
         message("List the groups of {{{object}}}", object=one),
         f"List the groups {one} belongs to, the primary group included.",
         permission="directory.read_object",
-        query=MembershipQuery,
-        output=Page[DirectoryObject],
     )
     def list_groups_of(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
         return list_groups(call, resource=resource, id=id, query=query)
 
 
-def _declared_as(
+def _declare_as(
     name: str, route: str, label: str, documentation: str, *, target: Target = Target.OBJECT, **options: Any
 ) -> Callable[[F], F]:
-    """Declare a function, whose documentation is put together, as an operation on an object."""
+    """Declare a function with generated documentation as an operation on an object."""
 
     def declare(function: F) -> F:
         function.__doc__ = documentation

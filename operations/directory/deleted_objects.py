@@ -1,6 +1,5 @@
 """Operations on deleted objects: search, read, restore."""
 
-from typing import Annotated
 from uuid import UUID
 
 from pydantic import Field
@@ -8,26 +7,26 @@ from pydantic import Field
 from core.call import Call
 from core.operation import Effect, RateCategory, Risk, Target, operation
 from core.paging import Page
-from core.shapes import Body
-from directory.changes.restoring.restore import propose_restore
+from core.shapes import Body, example
+from directory.changes.restore import propose_restore
 from directory.lookup.access import parse_reference
-from directory.queries.deleted_objects import deleted_search, read_deleted
-from directory.queries.searches.search import SearchQuery, run_search
-from directory.shapes.deleted import DeletedObject
-from directory.shapes.inputs import AnyName, ReadQuery, example
+from directory.queries.deleted_objects import DeletedObject, deleted_search, read_deleted
+from directory.queries.searches.definitions import SearchQuery
+from directory.queries.searches.search import run_search
+from directory.shapes.inputs import AnyName, ReadQuery
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 
 
 class RestoreDeletedObject(Body):
-    """Where and as what the object shall live again."""
+    """The parent and the name with which to restore the object."""
 
     model_config = example(parent="OU=Staff,DC=corp,DC=example,DC=com", name="Ada Lovelace")
 
-    parent: Annotated[
-        str | None, Field(min_length=1, description="UUID or distinguished name; default the last known parent.")
-    ] = None
-    name: Annotated[AnyName | None, Field(description="Default the last known name.")] = None
+    parent: str | None = Field(
+        None, min_length=1, description="UUID or distinguished name; default the last known parent."
+    )
+    name: AnyName | None = Field(None, description="Default the last known name.")
 
 
 @operation(
@@ -37,7 +36,6 @@ class RestoreDeletedObject(Body):
     permission="directory.read_deleted",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=SearchQuery,
     output=Page[DeletedObject],
 )
 def search_deleted_objects(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
@@ -52,8 +50,6 @@ def search_deleted_objects(call: Call, *, query: SearchQuery) -> Page[DirectoryO
     permission="directory.read_deleted",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=ReadQuery,
-    output=DeletedObject,
 )
 def read_deleted_object(call: Call, *, id: UUID, query: ReadQuery) -> DeletedObject:
     """Read one deleted object."""
@@ -69,7 +65,6 @@ def read_deleted_object(call: Call, *, id: UUID, query: ReadQuery) -> DeletedObj
     inverse="delete",
     effect=Effect.CHANGE,
     risk=Risk.SECURITY,
-    body=RestoreDeletedObject,
     output=DirectoryObject,
 )
 def restore_deleted_object(call: Call, *, id: UUID, body: RestoreDeletedObject) -> Proposal:

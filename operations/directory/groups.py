@@ -32,8 +32,6 @@ declare_ordinary_operations(
     "List the members of {a group}",
     permission="directory.read_object",
     target=Target.OBJECT,
-    query=MembershipQuery,
-    output=Page[DirectoryObject],
 )
 def list_members_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """List the members of a group, those who have it for their primary group included."""
@@ -48,7 +46,6 @@ def list_members_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Pa
     target=Target.OBJECT,
     inverse="change-members",
     effect=Effect.CHANGE,
-    body=ChangeMembers,
     output=MembersChanged,
 )
 def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
@@ -62,8 +59,6 @@ def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Pro
     "List the groups of {a group}",
     permission="directory.read_object",
     target=Target.OBJECT,
-    query=MembershipQuery,
-    output=Page[DirectoryObject],
 )
 def list_groups_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """List the groups a group belongs to."""

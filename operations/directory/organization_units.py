@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Literal, cast
 from uuid import UUID
 
 from annotated_types import MinLen
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self, TypedDict
 
 from active_directory import Client, Entry
 from core.call import Call
 from core.errors import GatewayError
 from core.operation import Effect, RateCategory, Risk, Target, find_operation, operation
-from core.shapes import COMMA_SEPARATED, Guid, Id, Part, Query
+from core.shapes import COMMA_SEPARATED, Guid, Id, PartialBody, Query, examples
 from core.text.messages import message
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_values
@@ -33,8 +34,8 @@ from directory.runs.assessment import (
     Effect as AccountEffect,
 )
 from directory.runs.requests import RunResult
+from directory.security.access_control import Delegations, DelegationsQuery
 from directory.security.delegations import find_delegations
-from directory.shapes.access_control import Delegations, DelegationsQuery
 from directory.shapes.inputs import CreateOrganizationalUnit, UpdateOrganizationalUnit
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AccountsRun, AttributeChange, Proposal
@@ -64,8 +65,6 @@ declare_ordinary_operations(
     permission="directory.read_acl",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=DelegationsQuery,
-    output=Delegations,
 )
 def read_delegations(call: Call, *, id: UUID, query: DelegationsQuery) -> Delegations:
     """Read which tasks were delegated to whom on an organizational unit."""
@@ -93,7 +92,7 @@ class TooManyAccounts(GatewayError):
 
 
 class PlanStale(GatewayError):
-    """Also the answer for a plan that is over, or never was this credential's for this unit and action."""
+    """The plan does not hold any more, has expired, or is not this credential's for this unit and action."""
 
     status, code, title = 409, "OrganizationUnitAccounts.PlanStale", "The plan no longer holds; make a new one"
 
@@ -101,15 +100,24 @@ class PlanStale(GatewayError):
 class PlanAccounts(Query):
     """Which accounts a run would be over."""
 
-    action: Action
-    kinds: Annotated[tuple[AccountKind, ...], MinLen(1), COMMA_SEPARATED] = DEFAULT_KINDS
-    scope: SelectionScope = DEFAULT_SCOPE
+    action: Action = Field(description="What the run would do with each account.")
+    kinds: Annotated[tuple[AccountKind, ...], MinLen(1), COMMA_SEPARATED] = Field(
+        DEFAULT_KINDS, description="The kinds of accounts, with commas."
+    )
+    scope: SelectionScope = Field(DEFAULT_SCOPE, description="How deep below the unit.")
 
 
-class RunAccounts(Part):
+class RunAccounts(PartialBody):
     """The accounts of a run: `accounts` names them, or `kinds` and `scope` select them, or `planId` takes a plan's."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"kinds": ["user"], "scope": "subtree"}]})
+    model_config = examples(
+        {"kinds": ["user"], "scope": "subtree"},
+        {"accounts": ["7d2d8a0e-3c55-4f2f-9d7f-0d6a3c0a2f11"]},
+        {"planId": "5f0a7c1e-8a44-4d7e-b1a5-2c9a4c1f7e20"},
+    )
+    forms = MappingProxyType(
+        {"RunNamedAccounts": ("accounts",), "RunSelectedAccounts": ("kinds", "scope"), "RunPlan": ("planId",)}
+    )
 
     accounts: list[Guid] = Field(default=[], description="objectGUIDs of users and computers in the unit.")
     kinds: Annotated[list[AccountKind], MinLen(1)] = Field(default=[*DEFAULT_KINDS])
@@ -158,16 +166,14 @@ class AccountsPlan(TypedDict):
     "Plan a run over the accounts of {an organizational unit}",
     permission="directory.run_accounts",
     target=Target.OBJECT,
-    query=PlanAccounts,
-    output=AccountsPlan,
 )
 def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     """Show which accounts of an organizational unit a run would change, without changing anything."""
     client = client_of(call)
     unit = _find_unit(call, id)
     kinds = list(dict.fromkeys(query.kinds))
-    found = find_accounts(client, id, kinds=kinds, scope=query.scope)
-    accounts = _assess(call, found[:MAX_ACCOUNTS], query.action)
+    total, found = find_accounts(client, id, kinds=kinds, scope=query.scope)
+    accounts = _assess(call, found, query.action)
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
@@ -176,17 +182,17 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
         action=query.action,
         kinds=kinds,
         scope=query.scope,
-        total=len(found),
-        accounts=_effects(accounts),
+        total=total,
+        accounts=_planned_effects(accounts),
     )
     return {
         "action": query.action,
         "organizationalUnit": {"id": str(id), "distinguishedName": unit.dn},
         "kinds": kinds,
         "scope": query.scope,
-        "total": len(found),
+        "total": total,
         "limit": MAX_ACCOUNTS,
-        "withinLimit": len(found) <= MAX_ACCOUNTS,
+        "withinLimit": total <= MAX_ACCOUNTS,
         "planId": str(plan.id),
         "accounts": [
             {
@@ -203,7 +209,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
 
 def _declare_run(action: Action, label: str, inverse: Action, risk: Risk) -> None:
     def run_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
-        return _propose(call, id, body, action, risk)
+        return _propose_run(call, id, body, action, risk)
 
     run_accounts.__doc__ = f"{action.capitalize()} accounts of an organizational unit in one run of at most 100."
     operation(
@@ -225,23 +231,23 @@ _declare_run("enable", "Enable the accounts of {an organizational unit}", "disab
 _declare_run("disable", "Disable the accounts of {an organizational unit}", "enable", Risk.DESTRUCTIVE)
 
 
-def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:
+def _propose_run(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:
     named = list(dict.fromkeys(body.accounts))
     _require_within_limit(len(named))
     unit = _find_unit(call, unit_id)
-    accounts = _selected(call, unit_id, body, named, action)
+    accounts = _select_accounts(call, unit_id, body, named, action)
     asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts))
     name = f"organization-units.{action}-accounts"
     has_work = any(account.effect is not AccountEffect.NONE for account in accounts)
 
     def answer() -> RunResult:
         dns = [account.distinguished_name for account in accounts]
-        return runs.result(runs.record_unchanged(call, name, asked, unit_dn=unit.dn, account_dns=dns))
+        return runs.render_result(runs.record_unchanged_run(call, name, asked, unit_dn=unit.dn, account_dns=dns))
 
     before, after = ("disabled", "enabled") if action == "enable" else ("enabled", "disabled")
     return Proposal(
         target=ChangedObject(unit_id, Kind.ORGANIZATIONAL_UNIT, unit.dn, version_of(unit)),
-        # For the person who approves: each account by its name.
+        # An approver sees the accounts by name, in place of attributes.
         changes=tuple(
             AttributeChange(account.distinguished_name or "", (before,), (after,))
             for account in accounts
@@ -261,23 +267,23 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
     )
 
 
-def _selected(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action) -> list[Account]:
-    """The accounts of whichever form was given, and what a run means for each."""
+def _select_accounts(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action) -> list[Account]:
+    """The accounts that the body names or selects, and what a run would do to each."""
     client = client_of(call)
     if body.plan_id is not None:
-        return _planned(call, client, unit, body.plan_id, action)
+        return _accounts_of_plan(call, client, unit, body.plan_id, action)
     if "accounts" in body.model_fields_set:
         return assess_named(client, unit, named, action, more_privileged_people=partial(more_privileged_people, call))
-    found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
-    _require_within_limit(len(found))
+    total, found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
+    _require_within_limit(total)
     return _assess(call, found, action)
 
 
-def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
-    """The accounts of a plan, provided that the same plan would be made now; raises PlanStale."""
+def _accounts_of_plan(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
+    """The accounts of a plan if the same plan would be made now; raises PlanStale."""
     assert call.directory is not None
     plan = (
-        runs.living_plans()
+        runs.unexpired_plans()
         .filter(
             id=plan_id,
             connection_id=call.directory.id,
@@ -291,10 +297,10 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         raise PlanStale(
             message("There is no plan of yours with this id for this unit and action, or its hour is over.")
         )
-    found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
-    _require_within_limit(len(found))
+    total, found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
+    _require_within_limit(total)
     accounts = _assess(call, found, action)
-    if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
+    if plan.total != total or sorted(plan.accounts) != sorted(_planned_effects(accounts)):
         raise PlanStale(message("The accounts of the unit, or their states, are not those of the plan any more."))
     return accounts
 
@@ -303,8 +309,8 @@ def _assess(call: Call, found: Sequence[Entry], action: Action) -> list[Account]
     return assess(client_of(call), found, action, more_privileged_people=partial(more_privileged_people, call))
 
 
-def _effects(accounts: Sequence[Account]) -> list[list[str]]:
-    """What a plan keeps to be compared with later."""
+def _planned_effects(accounts: Sequence[Account]) -> list[list[str]]:
+    """The accounts and effects of a plan, to compare them later."""
     return [[str(account.id), account.effect.value] for account in accounts]
 
 

@@ -1,6 +1,6 @@
-"""Saved filters: searches kept under a name, and running one.
+"""Saved filters: searches stored under a name, and running them.
 
-What one may hold is in `directory.queries.saved_filters`.
+`directory.queries.filters_and_templates` checks their contents.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,22 +15,22 @@ from core.database import own_rows
 from core.errors import Forbidden
 from core.operation import Effect, RateCategory, Target, operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Changes, Id, Moment, documented_as, render_timestamp
-from directory.models.saved_filters import SavedFilter
-from directory.queries.saved_filters import (
+from core.shapes import Body, Id, Moment, PartialUpdate, as_record, documented_as, example
+from directory.models.filters_and_templates import SavedFilter
+from directory.queries.filters_and_templates import (
     SearchedKind,
+    base_names,
     find_filter,
-    find_given_base,
-    names_of_bases,
-    query_of,
-    require_attributes,
-    require_filter,
-    require_known,
-    search_of,
+    find_filter_base,
+    require_runnable_filter,
+    require_visible_attributes,
+    require_visible_filter,
+    saved_query,
+    saved_search,
     visible_filters,
 )
-from directory.queries.searches.search import FILTER, run_search
-from directory.shapes.inputs import example
+from directory.queries.searches.filters import FILTER
+from directory.queries.searches.search import run_search
 from directory.shapes.record import DirectoryObject
 
 RUN, MANAGE = "directory.run_savedfilter", "directory.manage_savedfilter"
@@ -69,7 +69,7 @@ class CreateSavedFilter(Body):
     shared: Shared = False
 
 
-class UpdateSavedFilter(CreateSavedFilter, Changes):
+class UpdateSavedFilter(CreateSavedFilter, PartialUpdate):
     """A member that is left out stays as it is."""
 
     model_config = example(filter="(department=Left)", shared=False)
@@ -78,7 +78,7 @@ class UpdateSavedFilter(CreateSavedFilter, Changes):
 class RunQuery(PageQuery):
     """The parameters of a run: everything else is saved with the filter."""
 
-    sort: Annotated[str | None, Field(description="An attribute; `-` before it for descending order.")] = None
+    sort: str | None = Field(None, description="An attribute; `-` before it for descending order.")
 
 
 class SavedFilterRecord(TypedDict):
@@ -105,14 +105,12 @@ class SavedFilterRecord(TypedDict):
     "List saved filters",
     permission=frozenset({RUN, MANAGE}),
     target=Target.DIRECTORY,
-    query=PageQuery,
-    output=Page[SavedFilterRecord],
 )
 def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecord]:
     """List your saved filters for this directory and those that others share, by name."""
     rows = visible_filters(call).annotate(lower_name=Lower("name"))
     page: Page[SavedFilter] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
-    names = names_of_bases(call, page["items"])
+    names = base_names(call, page["items"])
     return {**page, "items": [_rendered(row, names) for row in page["items"]]}
 
 
@@ -122,7 +120,6 @@ def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecor
     "Read {a saved filter}",
     permission=frozenset({RUN, MANAGE}),
     target=Target.DIRECTORY,
-    output=SavedFilterRecord,
 )
 def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
     """Read one saved filter of your own, or one that is shared."""
@@ -137,8 +134,6 @@ def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
     target=Target.DIRECTORY,
     creates=True,
     effect=Effect.ADMINISTER,
-    body=CreateSavedFilter,
-    output=SavedFilterRecord,
 )
 def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRecord:
     """Save a filter under a name. It is checked against the directory's schema now and at each run."""
@@ -154,12 +149,10 @@ def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRe
     permission=MANAGE,
     target=Target.DIRECTORY,
     effect=Effect.ADMINISTER,
-    body=UpdateSavedFilter,
-    output=SavedFilterRecord,
 )
 def update_saved_filter(call: Call, *, id: UUID, body: UpdateSavedFilter) -> SavedFilterRecord:
     """Change a saved filter of your own. Cursors of runs before the change are no longer valid."""
-    return _save(call, _find_own(call, id), body.given())
+    return _save(call, _find_own(call, id), body.sent_values())
 
 
 @operation(
@@ -182,19 +175,17 @@ def delete_saved_filter(call: Call, *, id: UUID) -> None:
     permission=RUN,
     target=Target.DIRECTORY,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=RunQuery,
-    output=Page[DirectoryObject],
 )
 def run_saved_filter(call: Call, *, id: UUID, query: RunQuery) -> Page[DirectoryObject]:
     """Run a saved filter with your own rights: `directory.read_object` too, and nothing outside your scopes."""
     if not call.may("directory.read_object"):
         raise Forbidden
     row = find_filter(call, id)
-    return run_search(call, search_of(row), query_of(row, query, sort=query.sort))
+    return run_search(call, saved_search(row), saved_query(row, query, sort=query.sort))
 
 
 def _find_own(call: Call, id: UUID) -> SavedFilter:
-    """A filter the person may change; raises NotFound, or Forbidden for one that somebody else shares."""
+    """The caller's own filter; raises NotFound, or Forbidden for one that somebody else shares."""
     row = find_filter(call, id)
     if row.owner_id != call.person.id:
         raise Forbidden
@@ -202,38 +193,31 @@ def _find_own(call: Call, id: UUID) -> SavedFilter:
 
 
 def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRecord:
-    """Check the given members and save them; raises Conflict for a name that the person uses already."""
+    """Check the given members and save them; raises Conflict for a name that the owner uses already."""
     if "filter" in given:
-        require_filter(call, given["filter"])
+        require_runnable_filter(call, given["filter"])
     if "attributes" in given:
-        require_attributes(call, given["attributes"])
+        require_visible_attributes(call, given["attributes"])
     if "base" in given:
         text = given.pop("base")
-        base = None if text is None else find_given_base(call, text)
+        base = None if text is None else find_filter_base(call, text)
         row.base_guid, row.base_dn = (None, "") if base is None else (base.guid, base.dn)
     own_rows.assign(row, given)
-    require_known(call, row)
+    require_visible_filter(call, row)
     own_rows.save(row, taken=f"You have a saved filter called {row.name} for this directory already.")
     return _record(call, row)
 
 
 def _record(call: Call, row: SavedFilter) -> SavedFilterRecord:
-    return _rendered(row, names_of_bases(call, [row]))
+    return _rendered(row, base_names(call, [row]))
 
 
 def _rendered(row: SavedFilter, names: dict[UUID, str]) -> SavedFilterRecord:
-    return {
-        "id": str(row.id),
-        "version": str(row.revision),
-        "name": row.name,
-        "kind": row.kind,
-        "filter": row.filter,
-        "base": None if row.base_guid is None else names[row.base_guid],
-        "baseId": None if row.base_guid is None else str(row.base_guid),
-        "scope": row.scope,
-        "attributes": row.attributes,
-        "shared": row.shared,
-        "owner": row.owner.username,
-        "createdAt": render_timestamp(row.created_at),
-        "changedAt": render_timestamp(row.changed_at),
-    }
+    return as_record(
+        SavedFilterRecord,
+        row,
+        version=str(row.revision),
+        base=None if row.base_guid is None else names[row.base_guid],
+        baseId=None if row.base_guid is None else str(row.base_guid),
+        owner=row.owner.username,
+    )

@@ -1,6 +1,4 @@
-"""What the directory's schema says of its attributes, for those who show values or let people fill them in."""
-
-from typing import Annotated
+"""The attributes of the directory's schema, for clients that show values or have forms for them."""
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -13,17 +11,19 @@ from core.shapes import CommaList, Query
 from directory.lookup.access import client_of
 from directory.lookup.visibility import may_see_confidential
 from directory.shapes.kinds import Kind, kind_of
-from directory.shapes.modifications import refuse_writing
-from directory.shapes.record import readable_name, why_unreadable
+from directory.shapes.modifications import unwritable_reason
+from directory.shapes.record import readable_name, unreadable_reason
+from directory.shapes.wording.labels import LABELS
 
 
 class SchemaQuery(Query):
-    """Which attributes to describe; both parameters narrow each other down."""
+    """Which attributes to describe; the parameters narrow each other down."""
 
-    names: Annotated[CommaList | None, Field(description="Attributes, with commas; default all.")] = None
-    classes: Annotated[
-        CommaList | None, Field(description="Only what objects of these classes, with commas, may have.")
-    ] = None
+    names: CommaList | None = Field(None, description="Attributes, with commas; default all.")
+    classes: CommaList | None = Field(None, description="Only what objects of these classes, with commas, may have.")
+    q: str | None = Field(
+        None, min_length=1, max_length=256, description="What the name holds, or what people call the attribute."
+    )
 
 
 class AttributeDescription(TypedDict):
@@ -45,8 +45,6 @@ class AttributeDescription(TypedDict):
     "List the attributes of the schema",
     permission="directory.read_object",
     target=Target.DIRECTORY,
-    query=SchemaQuery,
-    output=Page[AttributeDescription],
 )
 def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescription]:
     """List the attributes of the directory's schema that you may read, by name, all in one page."""
@@ -54,13 +52,16 @@ def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescript
     names = {
         attribute.name
         for attribute in schema.attributes.values()
-        if why_unreadable(attribute.name, attribute, confidential=confidential) is None
+        if unreadable_reason(attribute.name, attribute, confidential=confidential) is None
     }
     if query.names is not None:
         names &= {readable_name(schema, name, parameter="names", confidential=confidential) for name in query.names}
     if query.classes is not None:
         allowed = schema.allowed_attributes(query.classes)
         names = {name for name in names if name.lower() in allowed}
+    if query.q is not None:
+        part = query.q.casefold()
+        names = {name for name in names if part in name.casefold() or part in LABELS.get(name, "").casefold()}
     kind = kind_of(query.classes or ())
     items = [_description(schema.attributes[name.lower()], kind) for name in sorted(names, key=str.lower)]
     return {"items": items, "nextCursor": None, "total": len(items), "truncated": False}
@@ -71,5 +72,5 @@ def _description(attribute: AttributeType, kind: Kind) -> AttributeDescription:
         "name": attribute.name,
         "type": value_type(attribute),
         "singleValued": attribute.single_valued,
-        "writable": refuse_writing(attribute, kind) is None,
+        "writable": unwritable_reason(attribute, kind) is None,
     }

@@ -1,4 +1,4 @@
-"""The list of accounts that services run under. What the types are is in `directory.queries.service_accounts`."""
+"""The list of accounts that services run under; `directory.queries.account_searches` defines the types."""
 
 from typing import Annotated, cast, get_args
 
@@ -11,9 +11,9 @@ from core.paging import Page
 from core.shapes import COMMA_SEPARATED
 from directory.lookup.access import client_of
 from directory.lookup.visibility import visibility_of
-from directory.queries.searches.search import SearchQuery, run_search
-from directory.queries.service_accounts import search_for
-from directory.shapes.service_account import ServiceAccount, ServiceAccountType
+from directory.queries.account_searches import ServiceAccount, ServiceAccountType, search_by_type
+from directory.queries.searches.definitions import SearchQuery
+from directory.queries.searches.search import run_search
 
 
 class ServiceAccountQuery(SearchQuery):
@@ -34,10 +34,8 @@ class ServiceAccountQuery(SearchQuery):
     permission="directory.read_object",
     target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
-    query=ServiceAccountQuery,
-    output=Page[ServiceAccount],
 )
 def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
     """List managed service accounts and the users that services run under."""
-    search = search_for(client_of(call), query.types, visibility=visibility_of(call))
+    search = search_by_type(client_of(call), query.types, visibility=visibility_of(call))
     return cast(Page[ServiceAccount], run_search(call, search, query))

@@ -2,18 +2,16 @@
 
 from uuid import UUID
 
-from core.call import Call, Surface
+from core.call import Call
 from core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from core.text.messages import message
 from directory import errors
 from directory.changes.passwords import propose_password_change, propose_reset
 from directory.lookup.access import client_of, find_object
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicyJson, policy_of
-from directory.queries.sign_in_report import read_sign_in_report
-from directory.queries.sign_in_shapes import SignInReport
-from directory.shapes.inputs import CreateUser, UpdateAccount
+from directory.queries.sign_in_report import SignInReport, read_sign_in_report
+from directory.shapes.inputs import ChangePassword, CreateUser, PasswordReset, ResetPassword, UpdateAccount
 from directory.shapes.kinds import RESOURCES
-from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from operations.directory.common_operations import declare_account_operations, declare_ordinary_operations
 
@@ -39,13 +37,12 @@ declare_account_operations("users")
     "Read the password policy of {a user}",
     permission="directory.read_object",
     target=Target.OBJECT,
-    output=PasswordPolicyJson,
 )
 def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     """Read the password and lock-out policy in force for a user: a fine-grained one, else the domain's."""
     entry = find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=(RESULTANT_POLICY,))
     policy = policy_of(client_of(call), entry)
-    if policy is None:  # by default only administrators may read fine-grained ones
+    if policy is None:  # by default only domain administrators may read fine-grained policies
         raise errors.DirectoryDenied(message("The gateway's own account may not read this policy."))
     return policy.as_json()
 
@@ -56,8 +53,6 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     "Read the sign-in report of {a user}",
     permission="directory.read_object",
     target=Target.OBJECT,
-    output=SignInReport,
-    surfaces=frozenset({Surface.REST}),
 )
 def read_sign_in(call: Call, *, id: UUID) -> SignInReport:
     """Read what keeps a user from signing in, with what each domain controller of the connection knows of it."""
@@ -74,13 +69,12 @@ def read_sign_in(call: Call, *, id: UUID) -> SignInReport:
     effect=Effect.CHANGE,
     risk=Risk.SECURITY,
     rate=RateCategory.PASSWORD_RESET,
-    body=ResetPassword,
     output=PasswordReset,
 )
 def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
     """Set a user's password, given or generated, without knowing the present one.
 
-    A generated password is told once, in the answer; of a reset that waits for approval, to its approver.
+    The answer has a generated password once; if the reset waits for approval, the approver gets it instead.
     """
     body.require_one_password()
     return propose_reset(
@@ -102,7 +96,6 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
     inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     rate=RateCategory.PASSWORD_CHANGE,
-    body=ChangePassword,
 )
 def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
     """Change a user's password, knowing the present one; a wrong one counts towards the account's lock-out."""

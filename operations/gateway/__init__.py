@@ -1,5 +1,1 @@
-"""The operations on the gateway itself. Importing it declares them."""
-
-from operations.gateway import health
-
-__all__ = ["health"]
+"""Operations on the gateway itself."""

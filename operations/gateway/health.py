@@ -1,20 +1,20 @@
-"""How the gateway is doing, for the people who look after it. Supervisors ask `/health/ready`."""
+"""The gateway's health, for its administrators. Process supervisors use `/health/ready` instead."""
 
 from typing import Literal
 
 from redis import RedisError
 from typing_extensions import TypedDict
 
-from core.call import Call, Surface
-from core.operation import operation
+from core.call import Call
+from core.operation import rest_operation
 from core.shapes import Moment, render_timestamp
 from gateway.monitoring.certificates import Kind, certificates
-from gateway.monitoring.heartbeats import ALIVE, Worker, find_workers
 from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
-from keys.agents.extra import how_to_install
+from gateway.monitoring.workers import HEARTBEAT_LIFETIME, Worker, find_workers
+from keys.agents.availability import install_command
 
-_PATIENCE = 3.0
-"""Seconds for which domain controllers are waited for whose certificates were not seen yet."""
+_CERTIFICATE_WAIT_SECONDS = 3.0
+"""How long to wait for domain controllers whose certificates were not seen yet."""
 
 
 class CheckJson(TypedDict):
@@ -54,26 +54,21 @@ class HealthJson(TypedDict):
     certificates: list[CertificateEndJson]
 
 
-@operation(
-    "health.read",
-    "GET health",
-    "Read the gateway's health",
-    permission="directory.view_directoryconnection",
-    output=HealthJson,
-    surfaces=frozenset({Surface.REST}),
+@rest_operation(
+    "health.read", "GET health", "Read the gateway's health", permission="directory.view_directoryconnection"
 )
 def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation takes its call
     """Read whether database, broker and every enabled directory answer, and whether a worker is there.
 
-    What does not answer is waited for at most 3 seconds, and what was found is kept for 2. Agents are among the checks
-    where they are switched on and this host lacks what they need.
+    Waits at most 3 seconds for answers, and keeps results for 2. Agents are among the checks if they are enabled and
+    this host lacks what they need.
     """
     checks = list(readiness.checks())
     found: list[Worker] = []
     if all(check.detail is None for check in checks if check.name == "broker"):
         found, check = _check_workers()
         checks.append(check)
-    if command := how_to_install():
+    if command := install_command():
         checks.append(Check("agents", f"what they need is not installed: {command}"))
     return {
         "status": status_of(checks),
@@ -95,9 +90,9 @@ def _find_ends(checks: list[Check]) -> list[CertificateEndJson]:
             "kind": end.kind,
             "name": end.name,
             "endsAt": render_timestamp(end.at) or "",
-            "endsSoon": end.is_soon,
+            "endsSoon": end.expires_soon,
         }
-        for end in certificates.ends(patience=_PATIENCE)
+        for end in certificates.ends(wait_seconds=_CERTIFICATE_WAIT_SECONDS)
     ]
 
 
@@ -106,5 +101,5 @@ def _check_workers() -> tuple[list[Worker], Check]:
         found = find_workers()
     except (RedisError, OSError) as error:
         return [], Check("workers", str(error) or type(error).__name__)
-    missing = f"no worker has given a sign of life for {ALIVE.total_seconds():g} s"
+    missing = f"no worker has given a sign of life for {HEARTBEAT_LIFETIME.total_seconds():g} s"
     return found, Check("workers", None if found else missing)

@@ -1,5 +1,1 @@
-"""The operations on the operations log. Importing it declares them."""
-
-from operations.log import operations
-
-__all__ = ["operations"]
+"""Operations on the operations log."""

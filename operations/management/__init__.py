@@ -1,1 +1,1 @@
-"""Commands that make what operations make: the first administrator and directory, and what a file declares."""
+"""Commands that do what operations do: set-up, API keys, and applying a file of declarations."""

@@ -11,9 +11,8 @@ import pytest
 from ldap.controls.libldap import SimplePagedResultsControl
 
 from active_directory import Client
-from active_directory.answers import Values, answers_are_compiled, next_answer
 from active_directory.connections.connection import LdapObject, open_connection
-from active_directory.streaming import EXTENDED_NAMES, SD_FLAGS
+from active_directory.streaming import EXTENDED_NAMES, SD_FLAGS, Values, answers_are_compiled, next_answer
 from gateway import checks
 from lab.directory import Directory
 

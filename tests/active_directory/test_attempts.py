@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client, Modification, Modify, OutcomeUnknown, Scope, ServerSettings, Unavailable
-from active_directory.connections import attempts
+from active_directory.connections import connection
 from active_directory.connections.pool import Pool
 from lab.directory import Directory
 from lab.proxy import FaultyProxy
@@ -77,7 +77,7 @@ def test_a_read_moves_from_a_silent_connection_to_a_new_one(
     user = directory.add_user(parent=organizational_unit)
     client = Client(replace(server_settings, urls=(directory_proxy.url,), operation_seconds=600))
     with monkeypatch.context() as patch:  # of a server that is slow nobody moves afterwards
-        patch.setattr(attempts, "SILENT_SECONDS", 600.0)
+        patch.setattr(connection, "SILENT_SECONDS", 600.0)
         assert read(client, user)
     accepted = directory_proxy.accepted
     directory_proxy.stall_present()
@@ -93,10 +93,10 @@ def test_a_patient_search_waits_for_its_answer(
 ) -> None:
     client = Client(replace(server_settings, urls=(directory_proxy.url,), operation_seconds=600))
     with monkeypatch.context() as patch:
-        patch.setattr(attempts, "SILENT_SECONDS", 600.0)
+        patch.setattr(connection, "SILENT_SECONDS", 600.0)
         assert client.root_dse()
     directory_proxy.stall_present()
-    threading.Timer(attempts.SILENT_SECONDS * 3, directory_proxy.restore).start()
+    threading.Timer(connection.SILENT_SECONDS * 3, directory_proxy.restore).start()
     assert list(client.search(client.settings.base_dn, Scope.BASE, patient=True))
     assert directory_proxy.accepted == 1
     client.close()
@@ -106,8 +106,8 @@ def test_where_the_server_itself_is_slow_nobody_moves(
     server_settings: ServerSettings, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would open a connection for every read, to no avail."""
-    monkeypatch.setattr(attempts, "SILENT_SECONDS", 0.0001)  # answers come too late
-    monkeypatch.setattr(attempts, "_SLOW_SECONDS", 3600.0)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.0001)  # answers come too late
+    monkeypatch.setattr(connection, "_SLOW_SECONDS", 3600.0)
     client = Client(replace(server_settings, urls=(directory_proxy.url,)))
     while not client._pace.is_slow:  # an answer may have come before it is waited for
         assert client.root_dse()

@@ -26,7 +26,7 @@ from active_directory import (
     quoted_password,
     swap,
 )
-from active_directory.inspection import check_server, is_recycle_bin_enabled
+from active_directory.connections.inspection import check_server, is_recycle_bin_enabled
 from active_directory.streaming import GRACE_SECONDS
 from lab.directory import PASSWORD, Directory, filetime, random_name
 from lab.domain import Domain
@@ -79,6 +79,22 @@ def test_searching_streams_and_stops(client: Client, directory: Directory, organ
     assert list(client.search(organizational_unit, Scope.BASE, contacts)) == []
     with pytest.raises(NotFound):
         list(client.search(f"OU=missing,{organizational_unit}", Scope.SUBTREE))
+
+
+def test_searching_in_parts_leaves_nothing_out(
+    client: Client, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what it cannot identify nor what it cannot read by its identifier any more: it may be protected."""
+    names = directory.add_contacts(3, parent=organizational_unit)
+
+    def found() -> list[str]:
+        each = client.search_in_parts(organizational_unit, Scope.ONE_LEVEL, Present("objectClass"), ("cn",))
+        return sorted(entry.dn for entry in each)
+
+    assert found() == sorted(names)
+    read = client.read_each
+    monkeypatch.setattr(client, "read_each", lambda guids, attributes: read(guids[1:], attributes))
+    assert found() == sorted(names)
 
 
 def test_a_search_given_up_leaves_its_connection_in_use(client: Client) -> None:

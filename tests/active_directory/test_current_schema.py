@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from active_directory import Client, Schema, ServerSettings, Unavailable
-from active_directory.current_schema import CurrentSchema
+from active_directory.schema import CurrentSchema
 from lab.proxy import FaultyProxy
 
 PATIENCE = 120

@@ -21,7 +21,7 @@ from active_directory import (
     parse_descriptor,
 )
 from active_directory.codecs import sid_to_text
-from active_directory.security.sddl import render_sddl
+from active_directory.sddl import render_sddl
 from lab.directory import Directory
 from tests.support.descriptors import pack, same_order, unpack
 
@@ -85,7 +85,7 @@ def test_both_lists_are_read_as_samba_reads_them() -> None:
 
 def test_a_descriptor_is_a_value() -> None:
     read = parse_descriptor(SAMPLE)
-    assert (read.owner, read.group, read.inheritance_blocked) == ("S-1-5-32-544", "S-1-5-18", True)
+    assert (read.owner, read.group, read.is_inheritance_blocked) == ("S-1-5-32-544", "S-1-5-18", True)
     assert read.dacl is not None
     deny, grant, system, *_ = read.dacl.aces
     assert (deny.type, deny.denies, deny.sid) == (AceType.ACCESS_DENIED, True, "S-1-1-0")
@@ -168,7 +168,7 @@ def test_unknown_entries_are_kept_as_they_are() -> None:
     read = parse_descriptor(with_dacl(ace_of(0x42, b"\x01\x02\x03\x04", flags=0x10)))
     assert read.dacl is not None
     (kept,) = read.dacl.aces
-    assert (kept.type, kept.body, kept.inherited, kept.sid) == (0x42, b"\x01\x02\x03\x04", True, None)
+    assert (kept.type, kept.body, kept.is_inherited, kept.sid) == (0x42, b"\x01\x02\x03\x04", True, None)
     assert not kept.allows
     assert not kept.denies
 
@@ -183,7 +183,7 @@ def test_every_type_is_read_with_what_follows_the_account(kind: AceType) -> None
     assert read.dacl is not None
     (ace,) = read.dacl.aces
     assert (ace.type, ace.mask, ace.sid, ace.body) == (kind, AccessMask.CONTROL_ACCESS, "S-1-1-0", b"artx")
-    assert ace.conditional is ("CALLBACK" in kind.name)
+    assert ace.is_conditional is ("CALLBACK" in kind.name)
     assert (ace.allows, ace.denies) == ("ALLOWED" in kind.name, "DENIED" in kind.name)
 
 

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from active_directory import Add, Client, Delete, DistinguishedName, InvalidValue, escape_rdn_value, make_rdn
+from active_directory import (
+    Add,
+    Client,
+    Delete,
+    DistinguishedName,
+    InvalidValue,
+    escape_rdn_value,
+    linked_object,
+    make_rdn,
+)
 from lab.directory import Directory
 
 VALUES = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=64)
@@ -69,3 +78,14 @@ def test_the_directory_reads_an_escaped_name_alike(
     assert DistinguishedName.parse(entry.dn).rdn_value == value
     assert DistinguishedName.parse(entry.dn) == DistinguishedName.parse(dn)
     client.write(Delete(entry.dn))
+
+
+def test_extended_names_identify_their_objects(client: Client, directory: Directory, organizational_unit: str) -> None:
+    """Those with a SID, and contacts, which have none."""
+    (contact,) = map(directory.guid, directory.add_contacts(1, parent=organizational_unit))
+    members = [directory.add_user("a>;b", parent=organizational_unit), contact]
+    group = directory.add_group(parent=organizational_unit, members=members)
+    (entry,) = client.read_each([group.bytes_le], ("member",), extended=True)
+    assert dict(map(linked_object, entry.values("member"))) == {guid.bytes_le: directory.dn(guid) for guid in members}
+    identities = client.read(group, ("member",), identities=True).identities
+    assert identities == {directory.dn(guid): guid for guid in members}

@@ -78,7 +78,7 @@ CASES = [
     Case("dangling DN", modify(("replace", "manager", (b"CN=x,DC=corp",))), layer.InvalidReference, None),
     Case("name by modify", modify(("replace", "cn", (b"x",))), layer.InvalidValue, None),
     Case("system only", modify(("replace", "objectGUID", (b"x" * 16,))), layer.InvalidValue, "objectGUID"),
-    Case("back link", modify(("replace", "memberOf", (GROUP,))), layer.Refused, "memberOf"),
+    Case("back link", modify(("replace", "memberOf", (GROUP,))), layer.UnwillingToPerform, "memberOf"),
     Case("password policy", reset("short"), layer.PasswordPolicy, None),
     Case("wrong password", change("Not-The-One-1", "Another-Horse-9"), layer.CurrentPasswordWrong, None),
 ]
@@ -177,7 +177,7 @@ WINDOWS = [
         None,
     ),
     (ldap.INSUFFICIENT_ACCESS, 50, "00000005: SecErr: DSID-03152E29, problem 4003", layer.AccessDenied, None),
-    (ldap.UNWILLING_TO_PERFORM, 53, "0000001F: SvcErr: DSID-031A126C, problem 5003", layer.Refused, None),
+    (ldap.UNWILLING_TO_PERFORM, 53, "0000001F: SvcErr: DSID-031A126C, problem 5003", layer.UnwillingToPerform, None),
     (ldap.BUSY, 51, "", layer.Unavailable, None),
     (ldap.ADMINLIMIT_EXCEEDED, 11, "", layer.LimitExceeded, None),
     (ldap.OTHER, 80, "0000001: something", layer.DirectoryFault, None),
@@ -220,7 +220,7 @@ def test_a_name_in_use_is_no_conflict_of_a_guarded_modify() -> None:
     taken = ldap.ALREADY_EXISTS({"result": 68, "info": "00002071: samldb: sAMAccountName already in use"})
     assert isinstance(error_from(taken, guarded=True), layer.AlreadyExists)
     unwilling = ldap.UNWILLING_TO_PERFORM({"result": 53, "info": "0000001F: SvcErr: problem 5003"})
-    assert isinstance(error_from(unwilling, guarded=True), layer.Refused)
+    assert isinstance(error_from(unwilling, guarded=True), layer.UnwillingToPerform)
 
 
 @pytest.mark.parametrize("kind", [ldap.SERVER_DOWN, ldap.TIMEOUT])

@@ -28,7 +28,7 @@ from active_directory import (
     StartsWith,
     Substrings,
 )
-from active_directory.filters.parser import parse
+from active_directory.filters import parse
 from lab.directory import Directory
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -20,7 +20,7 @@ from active_directory import (
 )
 from active_directory.connections import pool
 from active_directory.connections.connection import Connection, open_connection
-from active_directory.inspection import check_server
+from active_directory.connections.inspection import check_server
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.proxy import FaultyProxy

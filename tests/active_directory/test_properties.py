@@ -17,13 +17,18 @@ from active_directory import (
     Equals,
     Filter,
     FilterSyntax,
+    GreaterOrEqual,
     InvalidValue,
+    LessOrEqual,
+    Or,
+    Schema,
     Syntax,
     decode,
     encode,
+    filters,
+    read_values,
 )
-from active_directory.filters import tree
-from active_directory.filters.parser import parse
+from active_directory.filters import parse
 from active_directory.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=24)
@@ -74,13 +79,13 @@ def _upwards(name: DistinguishedName) -> list[DistinguishedName]:
 class TestFilters:
     @given(TEXT)
     def test_a_value_escaped_by_either_is_the_same_value(self, value: str) -> None:
-        for escaped in (tree.escape(value), ldap.filter.escape_filter_chars(value)):
+        for escaped in (filters.escape(value), ldap.filter.escape_filter_chars(value)):
             assert parse(f"(cn={escaped})") == Equals("cn", value) or value == ""
 
     @given(st.binary(min_size=1, max_size=24))
     def test_octets_written_one_by_one_are_the_same_octets(self, value: bytes) -> None:
         every_octet = "".join(f"\\{octet:02x}" for octet in value)
-        assert parse(f"(cn={every_octet})") == parse(f"(cn={tree.escape(value)})")
+        assert parse(f"(cn={every_octet})") == parse(f"(cn={filters.escape(value)})")
 
     @given(st.text(st.sampled_from("()&|!=*\\~<>:. acn2é0"), max_size=30))
     def test_any_text_is_a_filter_or_refused_at_a_place_in_it(self, text: str) -> None:
@@ -177,6 +182,15 @@ class TestValues:
         text = data.draw(accepted)
         assert decode(kind, encode(kind, [text])) == [text]
 
+    @pytest.mark.parametrize("form", sorted(set(FORMS) - {"descriptor"}))  # which nothing is compared with
+    @given(data=st.data())
+    def test_what_is_shown_is_found_by_the_octets_kept(self, form: str, data: st.DataObject) -> None:
+        kind, accepted = FORMS[form]
+        text = data.draw(accepted)
+        term = read_values(parse(str(Equals(kind.name, text))), kind, Schema({}, {}), is_escaped=False)
+        kept = [each.value for each in (term.filters if isinstance(term, Or) else [term]) if isinstance(each, Equals)]
+        assert encode(kind, [text])[0] in [value if isinstance(value, bytes) else str(value).encode() for value in kept]
+
     @pytest.mark.parametrize("form", FORMS)
     @given(data=st.data())
     def test_any_text_is_refused_or_stands_for_a_value(self, form: str, data: st.DataObject) -> None:
@@ -190,6 +204,22 @@ class TestValues:
         else:
             shown = decode(kind, encoded)
             assert decode(kind, encode(kind, shown)) == shown
+
+    @pytest.mark.parametrize("form", FORMS)
+    @given(
+        data=st.data(),
+        compared=st.sampled_from([Equals, GreaterOrEqual, LessOrEqual]),
+        is_escaped=st.booleans(),
+    )
+    def test_any_value_of_a_filter_is_read_or_refused(
+        self, form: str, data: st.DataObject, compared: type[Equals | GreaterOrEqual | LessOrEqual], *, is_escaped: bool
+    ) -> None:
+        kind, accepted = FORMS[form]
+        value = data.draw(
+            st.one_of(TEXT, accepted, accepted.map(lambda text: f"{text[:-1]}.5Z"), st.binary(max_size=9))
+        )
+        with contextlib.suppress(InvalidValue):
+            parse(str(read_values(compared(kind.name, value), kind, Schema({}, {}), is_escaped=is_escaped)))
 
     @pytest.mark.parametrize("form", FORMS)
     @given(raw=st.binary(max_size=40))

@@ -10,10 +10,10 @@ from typing import Any
 import ldap
 import pytest
 
-from active_directory import Client, Modification, Refused, ServerSettings, VersionConflict
+from active_directory import Client, Modification, ServerSettings, UnwillingToPerform, VersionConflict
 from active_directory.connections.connection import Connection
 from active_directory.streaming import SHOW_DEACTIVATED_LINKS, SHOW_DELETED
-from active_directory.writes.reanimation import reanimate
+from active_directory.writes import reanimate
 
 DELETED = "CN=Ada\\0ADEL:6cf5370a-b54d-45bb-81c5-d49a165a45ca,CN=Deleted Objects,DC=corp"
 LIVE = "CN=Ada,OU=Staff,DC=corp"
@@ -119,7 +119,7 @@ def test_it_is_said_otherwise_once() -> None:
     ("answer", "meaning"),
     [
         # ERROR_DS_ILLEGAL_MOD_OPERATION: Windows, of a recycled object.
-        (refusal(ldap.UNWILLING_TO_PERFORM, 53, "00002077: SvcErr: DSID-031A1236, problem 5003"), Refused),
+        (refusal(ldap.UNWILLING_TO_PERFORM, 53, "00002077: SvcErr: DSID-031A1236, problem 5003"), UnwillingToPerform),
         (
             refusal(ldap.NO_SUCH_OBJECT, 32, "0000208D: NameErr: DSID-03152D1A, problem 2001 (NO_OBJECT)"),
             VersionConflict,

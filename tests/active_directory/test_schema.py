@@ -16,11 +16,11 @@ def test_attributes_are_what_the_directory_says(client: Client) -> None:
     member, member_of = schema.attribute("MEMBER;range=0-1"), schema.attribute("memberOf")
     assert member is not None
     assert member_of is not None
-    assert (member.name, member.syntax, member.linked, member.back_link) == ("member", Syntax.DN, True, False)
-    assert member_of.back_link
+    assert (member.name, member.syntax, member.is_linked, member.is_back_link) == ("member", Syntax.DN, True, False)
+    assert member_of.is_back_link
     account = schema.attribute("sAMAccountName")
     assert account is not None
-    assert (account.single_valued, account.indexed, account.range_upper) == (True, True, 256)
+    assert (account.single_valued, account.is_indexed, account.range_upper) == (True, True, 256)
     guid = schema.attribute("objectGUID")
     assert guid is not None
     assert guid.system_only
@@ -29,7 +29,7 @@ def test_attributes_are_what_the_directory_says(client: Client) -> None:
     assert groups.constructed
     key = schema.attribute("msFVE-RecoveryPassword")
     assert key is not None
-    assert key.confidential
+    assert key.is_confidential
     assert schema.attribute("noSuchThing") is None
     assert member.schema_id_guid is not None
     assert schema.attribute_by_guid(member.schema_id_guid) is member
@@ -39,7 +39,7 @@ def test_classes_inherit(client: Client) -> None:
     schema = client.schema
     user = schema.object_class("USER")
     assert user is not None
-    assert (user.structural, user.rdn_attribute) == (True, "cn")
+    assert (user.is_structural, user.rdn_attribute) == (True, "cn")
     assert schema.superclasses("user") == ["user", "organizationalPerson", "person", "top"]
     allowed = schema.allowed_attributes(["user"])
     assert {"givenname", "samaccountname", "description", "mail"} <= allowed  # own, auxiliary and inherited

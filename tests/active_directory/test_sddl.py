@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from active_directory.codecs import sid_to_text
-from active_directory.security.descriptor import (
+from active_directory.descriptor import (
     OBJECT_TYPES,
     AccessMask,
     Ace,
     AceFlags,
     AceType,
     Acl,
-    Control,
+    ControlFlags,
     SecurityDescriptor,
     parse_descriptor,
 )
-from active_directory.security.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
+from active_directory.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
 from tests.support.descriptors import DOMAIN_SID, pack, same_order, unpack
 
 TEXTS = [
@@ -146,7 +146,7 @@ EVERYONE = "S-1-1-0"
 )
 def test_what_has_no_text(ace: Ace) -> None:
     with pytest.raises(NotExpressible):
-        render_sddl(SecurityDescriptor(Control.DACL_PRESENT, None, None, Acl(4, (ace,)), None))
+        render_sddl(SecurityDescriptor(ControlFlags.DACL_PRESENT, None, None, Acl(4, (ace,)), None))
 
 
 SIDS = st.builds(
@@ -168,22 +168,24 @@ ACLS = st.lists(ACES, max_size=6).map(
     lambda aces: Acl(4 if any(ace.type in OBJECT_TYPES for ace in aces) else 2, tuple(aces))
 )
 DACL_FLAGS = st.sets(
-    st.sampled_from([Control.DACL_PROTECTED, Control.DACL_AUTO_INHERIT_REQUIRED, Control.DACL_AUTO_INHERITED])
+    st.sampled_from(
+        [ControlFlags.DACL_PROTECTED, ControlFlags.DACL_AUTO_INHERIT_REQUIRED, ControlFlags.DACL_AUTO_INHERITED]
+    )
 )
 
 
 @st.composite
 def descriptors(draw: st.DrawFn) -> SecurityDescriptor:
-    control = Control.SELF_RELATIVE
+    control = ControlFlags.SELF_RELATIVE
     dacl = sacl = None
     if draw(st.booleans()):
         dacl = draw(st.none() | ACLS)
-        control |= Control.DACL_PRESENT
+        control |= ControlFlags.DACL_PRESENT
         for flag in draw(DACL_FLAGS):
             control |= flag
     if draw(st.booleans()):
         sacl = draw(ACLS)
-        control |= Control.SACL_PRESENT
+        control |= ControlFlags.SACL_PRESENT
     return SecurityDescriptor(control, draw(st.none() | SIDS), draw(st.none() | SIDS), dacl, sacl)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from active_directory import Client, ServerSettings, TlsError
-from active_directory.inspection import check_server
+from active_directory.connections.inspection import check_server
 from lab.samba.certificates import CertificateAuthority
 
 Serve = Callable[[list[str], datetime.timedelta], str]

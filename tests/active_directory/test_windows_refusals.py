@@ -9,7 +9,7 @@ from django.test import Client as Browser
 
 import active_directory as layer
 from active_directory import Add, BindResult, Client, Modification, Modify, ServerSettings
-from active_directory.connections import authentication, connection
+from active_directory.connections import connection
 from active_directory.connections.connection import Connection
 from lab.directory import Directory, random_name
 from lab.domain import Domain
@@ -70,11 +70,11 @@ def door(monkeypatch: pytest.MonkeyPatch) -> WindowsDoor:
 @pytest.mark.parametrize(("sub_code", "meaning"), SUB_CODES.items())
 def test_why_a_bind_was_refused(door: WindowsDoor, sub_code: str, meaning: BindResult) -> None:
     door.sub_code = sub_code
-    assert authentication.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "password") is meaning
+    assert connection.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "password") is meaning
 
 
 def test_no_password_is_never_tried(door: WindowsDoor) -> None:
-    assert authentication.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "") is BindResult.WRONG
+    assert connection.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "") is BindResult.WRONG
     with pytest.raises(layer.BadCredentials):
         connection.sign_in("ldaps://dc.test", SETTINGS, 5, "", "")
     assert door.asked == []
@@ -111,7 +111,7 @@ def test_whoever_signs_in_hears_one_answer(
         return send(Browser(), "POST", "/rest/session", body)
 
     assert sign_in(name).status == 200
-    monkeypatch.setattr(authentication, "sign_in", windows)
+    monkeypatch.setattr(connection, "sign_in", windows)
     refused, unknown = sign_in(name), sign_in("nobody")
     assert (refused.status, refused.code) == (401, "Auth.Unauthorized")
     assert {**refused.body, "requestId": ""} == {**unknown.body, "requestId": ""}

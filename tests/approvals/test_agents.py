@@ -7,15 +7,14 @@ import pytest
 from django.test import RequestFactory
 
 from approvals.models import ChangeRequest
-from approvals.review.conflict_of_interest import conflict_reason
-from audit.models import OperationRecord
-from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from approvals.review.deciders import conflict_reason
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.errors import Forbidden, RateLimited, ServiceUnavailable
 from core.operation import find_operation
 from core.rate_limits import CountersUnavailable
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.pipeline import charges
+from gateway.pipeline import prepare
 from keys.agents import grants, scopes
 from keys.agents.identification import identify_agent
 from keys.models import Person
@@ -128,7 +127,7 @@ def test_approved_and_applied_as_the_agent_may_then(
 
 
 def revoked(agent: Agent) -> None:
-    grants.end_by_itself(agent.grant, Ended.BY_PERSON)
+    grants.end_with_record(agent.grant, Ended.BY_PERSON)
 
 
 def deactivated(agent: Agent) -> None:
@@ -209,7 +208,7 @@ def test_without_counters_agents_change_nothing(
     def away(*_: Any) -> Any:
         raise CountersUnavailable
 
-    monkeypatch.setattr(charges, "count", away)
+    monkeypatch.setattr(prepare, "count", away)
     with pytest.raises(ServiceUnavailable):
         ask(agent, "users.update", ada, {"replace": {"title": "Countess"}})
     assert directory.text(ada, "title") == "Analyst"

@@ -8,13 +8,13 @@ import pytest
 
 from approvals.messages import in_one_line
 from approvals.models import Audience
-from approvals.review.mail import message
+from approvals.review.notifications import render_email
 from approvals.supervision import risk_of
-from audit.webhooks.chat import ChatMessage, body_of
-from audit.webhooks.models import EndpointFormat
+from audit.models import EndpointFormat
+from audit.webhooks.events import ChatMessage, body_of
 from core.operation import Risk, find_operation
-from core.text.names import refuse_label
-from core.text.unseen import has_unseen, is_unseen
+from core.text.invisible import has_invisible, is_invisible
+from core.text.names import label_complaint
 from directory.shapes.proposal import AttributeChange, Target
 from lab.commands import PROJECT
 from tests.approvals.proposals import hold, make_proposal
@@ -33,7 +33,7 @@ def risk_and_reasons(change: AttributeChange, **fields: object) -> tuple[Risk, t
         find_operation("users.update"),
         make_proposal(change, **fields),
         is_confidential=lambda _: False,
-        why_protected=lambda: None,
+        protection_reason=lambda: None,
         look_alikes=tuple,
     )
     return found.risk, found.reasons
@@ -46,14 +46,14 @@ def test_a_name_with_an_unseen_character_is_a_security_change_in_words(attribute
     risk, reasons = risk_and_reasons(AttributeChange(attribute, ("Ada",), (f"A{character}da",)))
     assert risk is Risk.SECURITY
     assert any(code_point in reason and attribute in reason for reason in reasons)
-    assert not any(is_unseen(each) for reason in reasons for each in reason)
+    assert not any(is_invisible(each) for reason in reasons for each in reason)
     assert in_one_line(f"A{character}da") == f"A⟨{code_point}⟩da"
 
 
 def test_every_format_character_is_unseen() -> None:
     every = [chr(code) for code in range(0x110000)]
-    assert all(map(is_unseen, (each for each in every if unicodedata.category(each) == "Cf")))
-    assert [each for each in every if has_unseen(each) != is_unseen(each)] == []
+    assert all(map(is_invisible, (each for each in every if unicodedata.category(each) == "Cf")))
+    assert [each for each in every if has_invisible(each) != is_invisible(each)] == []
 
 
 @pytest.mark.parametrize("name", ORDINARY_NAMES)
@@ -75,7 +75,7 @@ def test_a_new_reference_to_such_a_name_is_told_and_leaving_one_is_not() -> None
 @pytest.mark.parametrize("name", ["می\u200cخواهم", "خانه\u200cها", "क्\u200dष", "ക്\u200c", "بِ\u200cم"])
 def test_joiners_are_ordinary_where_a_script_is_spelled_with_them(name: str) -> None:
     assert in_one_line(name) == name
-    assert refuse_label(name) is None
+    assert label_complaint(name) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_joiners_are_ordinary_where_a_script_is_spelled_with_them(name: str) -> 
 )
 def test_joiners_are_unseen_elsewhere(name: str) -> None:
     assert "U+200" in in_one_line(name)
-    assert refuse_label(name) is not None
+    assert label_complaint(name) is not None
 
 
 def test_mail_and_chat_isolate_directions_and_mark_what_nobody_sees(db: None) -> None:
@@ -91,10 +91,10 @@ def test_mail_and_chat_isolate_directions_and_mark_what_nobody_sees(db: None) ->
         id=uuid4(), kind="user", distinguished_name="CN=עדה כהן,OU=A\u202eb,DC=corp", account_name="a\u200bb"
     )
     request = hold(target=target)
-    sent = message(Audience.APPROVER, "grace@example.test", [request])
+    sent = render_email(Audience.APPROVER, "grace@example.test", [request])
     for text in (str(sent.subject), str(sent.body)):
         assert "\u2068עדה כהן\u2069" in text
-        assert not any(is_unseen(each) for each in text if each not in "\n\u2068\u2069")
+        assert not any(is_invisible(each) for each in text if each not in "\n\u2068\u2069")
     assert "a⟨U+200B⟩b" in sent.body
     for format in (EndpointFormat.SLACK, EndpointFormat.TEAMS):
         body = body_of(format, ChatMessage("עדה כהן asks", (("By", "x\u202ey"),)))
@@ -103,7 +103,7 @@ def test_mail_and_chat_isolate_directions_and_mark_what_nobody_sees(db: None) ->
 
 
 def test_mail_and_messages_leave_at_one_place_each() -> None:
-    """What makes them passes `for_people` there, whoever asks for it."""
+    """What makes them passes `text_for_people` there, whoever asks for it."""
     senders = {"EmailMessage", "EmailMultiAlternatives", "send_mail", "send_mass_mail", "mail_admins", "mail_managers"}
     found: dict[str, set[str]] = {"mail": set(), "chat": set()}
     for path in sources():
@@ -113,4 +113,4 @@ def test_mail_and_messages_leave_at_one_place_each() -> None:
             found["mail"].add(place)
         if "_slack" in names or "_teams" in names or "adaptivecards.io" in path.read_text():
             found["chat"].add(place)
-    assert found == {"mail": {"approvals/review/mail.py"}, "chat": {"audit/webhooks/chat.py"}}
+    assert found == {"mail": {"approvals/review/notifications.py"}, "chat": {"audit/webhooks/events.py"}}

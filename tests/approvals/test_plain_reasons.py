@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from approvals.models import ChangeRequest, Notice
-from approvals.review import mail, notifications
+from approvals.review import notifications
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import Person
@@ -70,7 +70,7 @@ def test_what_others_asked_for(
             texts[name] += [console.get(f"/console/changes/{id}").body.decode()]
     assert notifications.collect()
     Notice.objects.update(due_at=timezone.now())
-    assert mail.send_due() == len(people)
+    assert notifications.send_due() == len(people)
     for sent in mailoutbox:
         texts[sent.to[0].partition("@")[0]].append(sent.body)
     assert [company.hidden in text for text in texts["other"]] == [True] * 5

@@ -15,8 +15,7 @@ from approvals import drift, queue
 from approvals.models import ChangeRequest
 from approvals.review import decisions
 from audit import log
-from audit.models import OperationRecord
-from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.call import Surface
 from directory.shapes.proposal import AttributeChange
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
@@ -176,11 +175,11 @@ class TestClaiming:
     def test_the_sweep_finds_what_nobody_claimed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(queue, "SWEEP_AFTER", timedelta(minutes=10))
         change_request = approved()
-        assert queue.find_waiting() == [], "its message has just been sent"
+        assert queue.find_unclaimed() == [], "its message has just been sent"
         ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
-        assert queue.find_waiting() == [change_request.id]
+        assert queue.find_unclaimed() == [change_request.id]
         queue.claim(change_request.id)
-        assert queue.find_waiting() == []
+        assert queue.find_unclaimed() == []
 
 
 class TestFinishing:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from approvals.security_attributes import meaning_of
+from approvals.supervision import security_meaning
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from lab.directory import Directory
@@ -172,4 +172,4 @@ def test_what_the_schema_gives_to_the_system_alone_is_written_by_nobody(careful:
 @pytest.mark.parametrize("attribute", ["msDS-AllowedToActOnBehalfOfOtherIdentity", "msDS-KeyCredentialLink"])
 def test_where_the_schema_lets_it_be_written(attribute: str) -> None:
     """Windows' newer schemas do, the tests' domain does not."""
-    assert meaning_of(attribute) in (DELEGATES, KEYS)
+    assert security_meaning(attribute) in (DELEGATES, KEYS)

@@ -11,7 +11,7 @@ import pytest
 from active_directory import Syntax, may_refer
 from approvals.models import ChangeRequest
 from core.operation import Effect, operations
-from directory.changes.input_references import PARENT, UPDATES, rename_input, resolve_input
+from directory.changes.references import PARENT_MEMBER, UPDATE_MEMBERS, resolve_names_in_input, update_names_in_input
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway import pipeline
@@ -259,12 +259,12 @@ class TestAttributes:
         for known in referring:
             text = forms.get(known.syntax, _POLICY.format(dn))
             document = {"replace": {known.name: [text]}}
-            kept = resolve_input(client, document)
+            kept = resolve_names_in_input(client, document)
             assert kept == {dn: str(alice)}, known.name
         directory.rename(alice, "Ali, ce")
         for known in referring:
             text = forms.get(known.syntax, _POLICY.format(dn))
-            renamed = rename_input(client, {"replace": {known.name: text}}, {dn: str(alice)})
+            renamed = update_names_in_input(client, {"replace": {known.name: text}}, {dn: str(alice)})
             assert renamed == {"replace": {known.name: text.replace(dn, directory.dn(alice))}}, known.name
 
 
@@ -435,10 +435,10 @@ def test_every_text_in_the_body_of_a_change_is_known_to_name_an_object_or_not() 
         if operation.effect is not Effect.CHANGE or operation.body is None:
             continue
         for name, field in operation.body.model_fields.items():
-            if name in (*UPDATES, PARENT, "clear") or name in _TEXT_THAT_NAMES_NO_OBJECT:
+            if name in (*UPDATE_MEMBERS, PARENT_MEMBER, "clear") or name in _TEXT_THAT_NAMES_NO_OBJECT:
                 continue
             assert not any(found is str for found in _types_in(field.annotation)), (
-                f"{operation.name}: is {name} a reference? Then directory.changes.input_references has to know it."
+                f"{operation.name}: is {name} a reference? Then directory.changes.references has to know it."
             )
 
 

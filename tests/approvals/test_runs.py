@@ -5,13 +5,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.mail import EmailMessage
 from django.utils import timezone
 
 from approvals import queue
-from approvals.models import ChangeRequest
+from approvals.messages import message_about
+from approvals.models import ChangeRequest, Notice
 from audit.models import OperationRecord
 from directory.models.runs import Run
-from gateway import pipeline, run_tasks
+from gateway import pipeline, tasks
+from keys.models import Person
 from lab.directory import Directory
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_person
@@ -40,7 +43,7 @@ def kill(*_: Any, **__: Any) -> None:
 
 
 def work(run_id: Any) -> None:
-    run_tasks.execute_run(str(run_id))
+    tasks.execute_run(str(run_id))
 
 
 def shown(careful: Integration, request: ChangeRequest) -> tuple[str, str | None]:
@@ -67,7 +70,7 @@ def test_its_plan_is_told_as_it_is_now(
 
 
 def test_it_ends_when_the_run_is_completed(
-    careful: Integration, held: Answer, users: list[UUID], directory: Directory
+    careful: Integration, held: Answer, users: list[UUID], directory: Directory, mailoutbox: list[EmailMessage]
 ) -> None:
     assert careful.get(held.headers["Location"]).body["runId"] is None
     request = approve(held)
@@ -75,7 +78,8 @@ def test_it_ends_when_the_run_is_completed(
     assert shown(careful, request) == ("applying", run_id)
     assert queue.settle_applying() == 0
     assert shown(careful, request) == ("applying", run_id)
-    assert careful.get(f"/api/ad/runs/{run_id}").body["state"] == "queued"
+    queued = careful.get(f"/api/ad/runs/{run_id}")
+    assert (queued.body["state"], queued.headers["Retry-After"]) == ("queued", "2")
     approver = Console(make_person(may=["approvals.decide_change", "directory.run_accounts"]))
     page = approver.get(f"/console/changes/{request.id}").body.decode()
     assert f'href="/console/runs/{run_id}"' in page
@@ -91,7 +95,18 @@ def test_it_ends_when_the_run_is_completed(
         (str(users[1]), "failed"),
     ]
     assert not directory.is_enabled(users[0])
-    assert "the accounts are being done" not in approver.get(f"/console/changes/{request.id}").body.decode()
+    page = approver.get(f"/console/changes/{request.id}").body.decode()
+    assert "the accounts are being done" not in page
+    assert "Of 2 accounts 1 failed." in page
+    request.refresh_from_db()
+    chat = message_about(request)
+    assert chat is not None
+    assert chat.title.startswith("Approved, but a part of it failed: ")
+    Person.objects.filter(pk=request.requester_id).update(email="owner@example.test")
+    tasks.tell_people()
+    Notice.objects.update(due_at=timezone.now())
+    tasks.tell_people()
+    assert "Partly failed: " in mailoutbox[-1].subject
 
 
 def test_the_worker_was_killed_at_the_end_of_the_run(
@@ -99,7 +114,7 @@ def test_the_worker_was_killed_at_the_end_of_the_run(
 ) -> None:
     request = approve(held)
     with monkeypatch.context() as patch:
-        patch.setattr(run_tasks, "end_with_run", kill)
+        patch.setattr(tasks, "end_with_run", kill)
         with pytest.raises(Killed):
             work(request.run_id)
     assert shown(careful, request)[0] == "applying"

@@ -5,14 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from active_directory.attribute_names import is_credential
-from approvals.security_attributes import REVIEWED, meaning_of
+from active_directory.constants import is_credential
+from approvals.supervision import REVIEWED, security_meaning
 from core.call import SupervisionLevel
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.shapes.kinds import Kind
-from directory.shapes.modifications import refuse_writing
-from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES
+from directory.shapes.modifications import unwritable_reason
+from directory.shapes.value_rules import SIGN_IN_RULES
 from lab.directory import Directory
 from tests.support.cast import Integration, make_integration
 from tests.support.configuration import Configure
@@ -39,7 +39,7 @@ def test_every_attribute_of_the_schema_is_reviewed(connection: DirectoryConnecti
         known.name
         for known in schema.attributes.values()
         if REVIEWED[known.name.lower()].verdict == "unwritable"
-        and refuse_writing(known, Kind.OBJECT) is None
+        and unwritable_reason(known, Kind.OBJECT) is None
         and not is_credential(known.name)
     ]
     assert not mistaken, "these are written by whoever names them"
@@ -56,14 +56,16 @@ def test_the_table_is_well_formed() -> None:
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", review.attribute), review
         assert review.verdict in VERDICTS, review
         assert re.fullmatch(r"[A-Za-z].{8,}[a-z]", review.reason), review
-        assert (review.verdict in ("security", "unwritable")) is (meaning_of(review.attribute) is not None), review
+        assert (review.verdict in ("security", "unwritable")) is (security_meaning(review.attribute) is not None), (
+            review
+        )
     assert all(REVIEWED[name.lower()].verdict != "ordinary" for name in SINCE_THE_TESTS_DOMAIN.split())
 
 
 def test_what_is_judged_by_its_effect_is_not_ordinary() -> None:
     by_effect = {name for name, review in REVIEWED.items() if review.verdict == "effect"}
-    assert by_effect <= SIGN_IN_ATTRIBUTES
-    assert all(REVIEWED[name].verdict in ("effect", "security") for name in SIGN_IN_ATTRIBUTES)
+    assert by_effect <= SIGN_IN_RULES.keys()
+    assert all(REVIEWED[name].verdict in ("effect", "security") for name in SIGN_IN_RULES)
 
 
 def test_ordinary_attributes_tell_of_people_and_places(connection: DirectoryConnection, directory: Directory) -> None:
@@ -83,7 +85,7 @@ def test_ordinary_attributes_tell_of_people_and_places(connection: DirectoryConn
         known = client.schema.attribute(name)
         if review.verdict != "ordinary" or known is None:
             continue
-        assert not known.confidential, name
+        assert not known.is_confidential, name
         assert not holders.get(name) or holders[name] & PEOPLE_AND_PLACES, (name, holders[name])
 
 

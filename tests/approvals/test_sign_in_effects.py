@@ -12,7 +12,7 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
+from directory.shapes.value_rules import SIGN_IN_RULES, sign_in_effects
 from lab.directory import Directory, filetime
 from tests.support.cast import Answer, Integration, all_permissions, make_integration
 
@@ -62,7 +62,7 @@ WAYS = [
     ends("expiry-already-past", {}, {"account": {"expiresAt": "2001-01-01T00:00:00Z"}}),
     ends("expiry-earlier", {"accountExpires": filetime(90 * 365 * DAY)}, {"account": {"expiresAt": FAR}}),
     ends("expiry-in-a-update", {}, {"replace": {"accountExpires": FAR}}),
-    restores("expiry-never", {"accountExpires": filetime(-DAY)}, {"account": {"expiresAt": None}}),
+    restores("expiry-never", {"accountExpires": filetime(-DAY)}, {"account": {"expiresAt": "never"}}),
     restores("expiry-later", {"accountExpires": filetime(DAY)}, {"account": {"expiresAt": FAR}}),
     restores("expiry-in-a-update", {"accountExpires": filetime(-DAY)}, {"replace": {"accountExpires": "never"}}),
     ends("no-hours", {}, {"replace": {"logonHours": octets(NO_HOURS)}}, risk="security"),
@@ -181,7 +181,7 @@ def test_the_approver_reads_the_direction(
 ) -> None:
     careful = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
     account = make_account("users", {"logonHours": OFFICE_HOURS, "accountExpires": filetime(DAY)})
-    body = {"replace": {"logonHours": octets(NO_HOURS)}, "account": {"expiresAt": None}}
+    body = {"replace": {"logonHours": octets(NO_HOURS)}, "account": {"expiresAt": "never"}}
     warnings = careful.patch(f"/api/ad/users/{account}?dryRun=true", body).body["warnings"]
     assert "This is a security change: the account expires later or never." in warnings
     assert "It is also a destructive change: the account can sign in at fewer hours." in warnings
@@ -190,7 +190,7 @@ def test_the_approver_reads_the_direction(
 @pytest.mark.parametrize(
     ("has", "body"),
     [
-        ({"accountExpires": "0"}, {"account": {"expiresAt": None}}),
+        ({"accountExpires": "0"}, {"account": {"expiresAt": "never"}}),
         ({"accountExpires": NEVER}, {"replace": {"accountExpires": "0"}}),
         ({"accountExpires": filetime(DAY)}, {"account": {"passwordNeverExpires": False}}),
         ({"pwdLastSet": "-1"}, {"account": {"mustChangePassword": False}}),
@@ -234,7 +234,7 @@ def test_hours_of_another_length_are_refused(
 
 @pytest.mark.parametrize(
     ("made", "needed"),
-    [({"expiresAt": FAR}, ENABLE), ({"expiresAt": None}, DISABLE)],
+    [({"expiresAt": FAR}, ENABLE), ({"expiresAt": "never"}, DISABLE)],
 )
 def test_a_revert_needs_what_its_effect_needs(
     connection: DirectoryConnection,
@@ -243,7 +243,7 @@ def test_a_revert_needs_what_its_effect_needs(
     made: dict[str, Any],
     needed: str,
 ) -> None:
-    has = {} if made["expiresAt"] else {"accountExpires": filetime(DAY)}
+    has = {} if made["expiresAt"] == FAR else {"accountExpires": filetime(DAY)}
     account = make_account("users", has)
     assert integration.patch(f"/api/ad/users/{account}", {"account": made}).status == 200
     record = OperationRecord.objects.get(target_id=account, outcome="succeeded", operation="users.update")
@@ -293,7 +293,7 @@ def test_every_judged_attribute_has_a_way_or_is_of_another_schema() -> None:
         *("otherloginworkstations", "logonworkstation", "mstsallowlogon"),  # alike
         *("msds-assignedauthnpolicy", "msds-assignedauthnpolicysilo"),  # below
     }
-    assert said - {"pwdlastset"} | elsewhere >= SIGN_IN_ATTRIBUTES
+    assert said - {"pwdlastset"} | elsewhere >= SIGN_IN_RULES.keys()
 
 
 @pytest.mark.parametrize("attribute", ["msDS-AssignedAuthNPolicy", "msDS-AssignedAuthNPolicySilo"])

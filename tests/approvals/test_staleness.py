@@ -224,7 +224,7 @@ class TestTooLate:
 
     def test_before_it_is(self, approved: ChangeRequest, directory: Directory, ada: UUID) -> None:
         self.approved_hours_ago(approved, 23.9)
-        queue.fail_late()
+        queue.fail_overdue()
         pipeline.apply_change_request(approved.id)
         assert directory.text(ada, "title") == "Countess"
 

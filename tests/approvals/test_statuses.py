@@ -6,11 +6,11 @@ import pytest
 
 from approvals import messages
 from approvals.models import Status
-from approvals.review import mail
+from approvals.review import notifications
 from approvals.states import ANNOUNCED, TRANSITIONS
 from approvals.statistics import _DECIDED
-from audit.webhooks.catalogue import OF_STATUSES
-from console.templatetags.console import status_look
+from audit.webhooks.events import STATUS_EVENTS
+from console.templatetags.console import status_class
 from core.text.vocabulary import translate_label
 from gateway.surfaces.agent.results import _ABOUT_REQUEST
 
@@ -20,12 +20,12 @@ ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.S
 @pytest.mark.parametrize("status", Status)
 def test_each_has_its_words_in_every_channel(status: Status) -> None:
     assert status in TRANSITIONS
-    assert status.value in OF_STATUSES
+    assert status.value in STATUS_EVENTS
     assert status.value in _ABOUT_REQUEST
     assert str(translate_label(status.value)), "in the console"
     if status in ANNOUNCED:
-        assert status in mail._OUTCOMES
-        assert status in messages._TOLD or status is Status.APPROVED
+        assert status in notifications._OUTCOMES
+        assert status in messages._ANNOUNCEMENTS or status is Status.APPROVED
     if status in ENDS_OF_DECIDED:
         assert status in _DECIDED, "statistics count it"
 
@@ -33,12 +33,12 @@ def test_each_has_its_words_in_every_channel(status: Status) -> None:
 def test_what_failed_in_part_is_never_said_to_be_done() -> None:
     status = Status.PARTLY_FAILED
     told = (
-        mail._OUTCOMES[status],
-        messages._TOLD[status],
+        notifications._OUTCOMES[status],
+        messages._ANNOUNCEMENTS[status],
         _ABOUT_REQUEST[status.value],
         str(translate_label(status.value)),
     )
     for text in told:
         assert "fail" in text
         assert not re.search(r"\b(done|applied)\b", text, re.IGNORECASE), text
-    assert status_look(status.value) == "bad"
+    assert status_class(status.value) == "bad"

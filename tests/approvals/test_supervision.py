@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from approvals.security_attributes import meaning_of
-from approvals.supervision import Assessment, must_wait, risk_of
+from approvals.supervision import Assessment, must_wait, risk_of, security_meaning
 from core.call import SupervisionLevel
 from core.operation import Effect, Operation, RateCategory, Risk, Target
 from tests.approvals.proposals import make_proposal
@@ -66,7 +65,7 @@ def assess(operation: Risk, **proposal: Any) -> Assessment:
         an_operation(operation),
         make_proposal(**proposal),
         is_confidential=lambda name: name == "corpBadgeSecret",
-        why_protected=lambda: "member of Domain Admins",
+        protection_reason=lambda: "member of Domain Admins",
         look_alikes=tuple,
     )
 
@@ -133,10 +132,10 @@ HARMLESS = """
 
 @pytest.mark.parametrize("name", WELL_KNOWN.split() + ITS_KIN.split())
 def test_security_attributes(name: str) -> None:
-    assert meaning_of(name)
-    assert meaning_of(name.upper()) == meaning_of(f"{name};x-option") == meaning_of(name)
+    assert security_meaning(name)
+    assert security_meaning(name.upper()) == security_meaning(f"{name};x-option") == security_meaning(name)
 
 
 @pytest.mark.parametrize("name", HARMLESS.split())
 def test_harmless_attributes(name: str) -> None:
-    assert meaning_of(name) is None
+    assert security_meaning(name) is None

@@ -11,7 +11,7 @@ import pytest
 from audit.models import Reversible
 from core.call import SupervisionLevel
 from core.operation import Operation, find_operation
-from directory.changes.reversibility import reversible_as
+from directory.changes.revert import reversibility
 from directory.shapes.proposal import AttributeChange
 from lab.directory import Directory
 from lab.gateway import LiveGateway
@@ -134,10 +134,10 @@ def test_it_is_known_whether_it_can_be_reverted(operation: Operation) -> None:
 )
 def test_how_far_an_update_can_be_reverted(attributes: list[str], reversible: str) -> None:
     changes = [AttributeChange(name, ("before",), ("after",)) for name in attributes]
-    assert reversible_as("users.update", changes) == reversible
+    assert reversibility("users.update", changes) == reversible
 
 
 @pytest.mark.parametrize("value", ["a\x00b", "a␀b", "<secret>"])
 def test_what_the_log_does_not_hold_as_it_was(value: str) -> None:
     changes = [AttributeChange("info", (value,), ("after",)), AttributeChange("mail", (), ("after",))]
-    assert reversible_as("users.update", changes) == Reversible.PARTIAL
+    assert reversibility("users.update", changes) == Reversible.PARTIAL

@@ -1,5 +1,6 @@
 """The benchmark's own machinery: what it counts, how ways take turns, and what it keeps. Nothing is measured here."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench.growth.measures import law_of
 from bench.history import draw, keep, read
 from bench.turns import RAW, Figure, Measure, Result, Way, take_turns
 from bench.usage import memory_of, processor_seconds
@@ -65,6 +67,15 @@ def test_figures_know_their_direction(figure: Figure, value: float, reached: flo
     assert figure.of(0.001, 0.002) == pytest.approx(value)
     assert figure.reaches(value, reached)
     assert not figure.reaches(value, missed)
+
+
+@pytest.mark.parametrize(
+    ("figures", "law"),
+    [([10, 11, 10], "constant"), ([10, 14, 18], "log n"), ([10, 40, 100], "√n"), ([10, 100, 900], "n"), ([10], "–")],
+)
+def test_the_law_of_growth(figures: list[float], law: str) -> None:
+    assert law_of([1000, 10_000, 100_000][: len(figures)], figures) == law
+    assert law_of([1000, 10_000], [math.nan, 5]) == "–", "what was refused grows by no law"
 
 
 def result_of(gateway: str, through: float, measure: str = "read <one>") -> Result:

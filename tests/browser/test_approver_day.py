@@ -134,7 +134,7 @@ def test_from_one_to_the_next(
     expect(main).to_contain_text("It is stale.")
     expect_good_looks(page, "approval-stale")
     page.get_by_role("button", name="Ask for it anew").click()
-    expect(main).to_contain_text("these are the values of now")
+    expect(main).to_contain_text("This new request has the present values")
     expect(main.locator(".said-details")).to_contain_text("Baroness → Countess")
     expect(main).to_contain_text("it would be applied")
     title.refresh_from_db()

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from audit.chain import checkpoint
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
-from keys.permissions.presets import find_preset
+from keys.permission_catalogue import find_preset
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -26,7 +26,7 @@ def log_begun_anew(live_gateway: LiveGateway, transactional_db: None) -> None:
     """Nothing of the log before: the worker may have been sealing it when the database was emptied."""
     live_gateway.worker.stop()
     call_command("flush", interactive=False)
-    checkpoint.move_mark(to_any=True)
+    checkpoint.advance_checkpoint(to_any=True)
     live_gateway.worker.start_and_wait()
 
 

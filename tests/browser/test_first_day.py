@@ -19,7 +19,7 @@ _CODE = re.compile(r"Nobody administers this gateway yet.* code=([A-Z2-7-]{29})"
 def code_in_log(gateway: LiveGateway) -> str:
     """What whoever runs the gateway reads in the web server's log."""
     deadline = time.monotonic() + 120
-    while not (found := _CODE.findall(gateway.web.said)):
+    while not (found := _CODE.findall(gateway.web.output)):
         assert time.monotonic() < deadline, "the log does not say the code"
         time.sleep(0.1)
     return found[-1]

@@ -137,7 +137,7 @@ def test_a_key_to_its_end(administrator: Page, integration: Integration, live_ga
     expect(page).to_have_url(re.compile("/console/log/.*" + key.name))
     page.go_back()
 
-    page.get_by_label("The value before stays valid for").select_option("an hour")
+    page.get_by_label("The old value stays valid for").select_option("an hour")
     page.get_by_role("button", name="Rotate").click()
     value = page.get_by_label("API key, sent in X-API-Key").input_value()
     assert value != integration.value
@@ -153,7 +153,7 @@ def test_a_key_to_its_end(administrator: Page, integration: Integration, live_ga
     page.get_by_label("Ask before every change").check()
     expect_good_looks(page, "key-edit")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Saved. It holds from the key's next request on.")).to_be_visible()
+    expect(page.get_by_text("Saved. It applies from the key's next request on.")).to_be_visible()
     expect(page.get_by_role("region", name="Supervision")).to_contain_text("Ask before every change")
     page.get_by_text("Revoke it…").click()
     page.get_by_role("button", name=f"Revoke {key.name}").click()
@@ -187,7 +187,7 @@ def test_a_role_is_edited_in_the_sight_of_its_keys(administrator: Page, integrat
     expect(told).to_contain_text("delete users.")
     expect_good_looks(page, "role-edit")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Saved. It holds for every key with this role")).to_be_visible()
+    expect(page.get_by_text("Saved. It applies to every key with this role")).to_be_visible()
     told_now = integration.get("/api/me").body["permissions"]
     assert told_now == ["directory.read_object"], "its owner may not delete users"
     assert sorted(key.role.permissions.values_list("codename", flat=True)) == ["delete_user", "read_object"]
@@ -206,7 +206,7 @@ def test_a_person_is_given_less_and_leaves(administrator: Page, integration: Int
     page.get_by_label("Read objects").uncheck()
     expect_good_looks(page, "person-permissions")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Saved. It holds for them and their keys")).to_be_visible()
+    expect(page.get_by_text("Saved. It applies to them and their keys")).to_be_visible()
     assert integration.get("/api/me").body["permissions"] == []
     page.get_by_text("Deactivate…").click()
     page.get_by_role("button", name=f"Deactivate {owner.username}").click()

@@ -245,7 +245,7 @@ def test_without_a_worker_the_page_says_so_until_one_is_there(
         page.get_by_role("button", name="Disable 1 account").click()
         administrator.wait_for_url("**/console/runs/*-*")
         Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # it says so for ten seconds
-        expect(page.locator("#run")).to_contain_text("It waits for a worker since")
+        expect(page.locator("#run")).to_contain_text("It has been waiting for a worker since")
         Run.objects.update(created_at=timezone.now() - timedelta(seconds=30))
         expect(page.locator("#run")).to_contain_text("No worker has taken it up since")
         expect_good_looks(administrator, "run-without-worker")

@@ -43,12 +43,15 @@ def programs(client: Path, language: str) -> str:
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
-def make_client(name: str, directory: Path) -> None:
-    """Generate what is generated of the client."""
+def make_client(name: str, directory: Path) -> Path:
+    """Generate what is generated of the client, and make its package."""
+    place = directory / "package"
     made = subprocess.run(
-        [PROJECT / "scripts" / "make-clients", name, directory], capture_output=True, text=True, check=False
+        [PROJECT / "scripts" / "make-clients", name, directory, place], capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stdout + made.stderr
+    [package] = place.iterdir()
+    return package
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The recommended rules of Redocly and Spectral find nothing in either document: no error, no warning."""
+"""The recommended rules of Redocly and Spectral, and ours, find nothing in either document: no error, no warning."""
 
 import json
 import os

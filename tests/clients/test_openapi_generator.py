@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+import openapi_generator_cli
 import pytest
 
 from directory.models import DirectoryConnection
@@ -23,9 +24,9 @@ NOT_ABOUT_THE_DOCUMENT = (
     "OpenAPI 3.1 support is still in beta.",  # of every document of this version
     "Failed to get the schema name: null",  # of every document: the generator looks for references that need not be
     "From (reserved word) cannot be used as model name.",  # of the parameter `from`, which is no model
+    "string (reserved word) cannot be used as model name.",  # of one of the values of `oneOf`, in Go
 )
 NEVER_EXPIRES = 0x10000
-
 Do = Callable[[list[str], Path], str]
 
 
@@ -116,3 +117,52 @@ def test_in_typescript(tmp_path: Path, do: Do) -> None:
     assert compiled.returncode == 0, compiled.stdout
     (tmp_path / "built" / "package.json").write_text('{"type": "module"}')
     assert "AD.Object.NotFound" in do(["node", "built/everyday.js"], tmp_path)
+
+
+def test_in_go(tmp_path: Path, do: Do) -> None:
+    # With Debian's packages, since Go's own are fetched from elsewhere.
+    to = tmp_path / "src" / "gateway"
+    generate("go", to, "--additional-properties", "packageName=gateway,withGoMod=false,enumClassPrefix=true")
+    (tmp_path / "everyday.go").write_bytes((PROGRAMS / "everyday.go").read_bytes())
+    environment = {"GO111MODULE": "off", "GOPATH": f"{tmp_path}:/usr/share/gocode"}
+    built = subprocess.run(
+        ["go", "build", "everyday.go"],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "AD.Object.NotFound" in do(["./everyday"], tmp_path)
+
+
+def test_in_java(tmp_path: Path, do: Do) -> None:
+    # With the Jackson that the generator itself brings; what is missing of Jakarta's annotations is made here.
+    settings = "openApiNullable=false,supportUrlQuery=false,useJakartaEe=true,useSingleRequestParameter=true"
+    mapped = ("--schema-mappings", "Replace_value=Object", "--parameter-name-mappings", "wait=waitSeconds")
+    generate("java", tmp_path / "generated", "--library", "native", "--additional-properties", settings, *mapped)
+    annotations = tmp_path / "jakarta" / "annotation"
+    annotations.mkdir(parents=True)
+    for name, members in (
+        ("Generated", "String[] value(); String date(); String comments();"),
+        *(("Nullable", ""), ("Nonnull", "")),
+    ):
+        declared = f"package jakarta.annotation; public @interface {name} {{ {members} }}"
+        (annotations / f"{name}.java").write_text(declared)
+    (tmp_path / "Everyday.java").write_bytes((PROGRAMS / "Everyday.java").read_bytes())
+    jar = Path(openapi_generator_cli.__file__).with_name("openapi-generator.jar")
+    sources = [
+        *(tmp_path / "generated" / "src" / "main").rglob("*.java"),
+        *annotations.iterdir(),
+        tmp_path / "Everyday.java",
+    ]
+    built = subprocess.run(
+        ["javac", "-J-XX:TieredStopAtLevel=1", "-proc:none", "-nowarn", "-cp", jar, "-d", "built", *sources],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "AD.Object.NotFound" in do(["java", "-cp", f"built{os.pathsep}{jar}", "Everyday"], tmp_path)

@@ -1,18 +1,29 @@
-"""The Python client's layer against a server that fails as servers do: limits, outages, answers that get lost."""
+"""The Python client's layer against a server that fails as servers do: limits, outages, answers that get lost.
 
+Also what it sends: credentials, reasons, plain values.
+"""
+
+import asyncio
 import importlib
+import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 import mypy.api
 import pytest
+
+from keys.authentication import read_reason
+from tests.clients.conftest import programs
 
 
 @pytest.fixture
@@ -30,8 +41,12 @@ class Failing:
     statuses: list[int]
     retry_after: str | None = "1"
     keys: list[str | None] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
     at: list[float] = field(default_factory=list)
     code: str = "Any.Code"
+    headers: list[Any] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    content: bytes | None = None
 
 
 @pytest.fixture
@@ -44,13 +59,15 @@ def failing() -> Iterator[Any]:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 script.keys.append(self.headers["Idempotency-Key"])
+                script.reasons.append(self.headers["X-Change-Reason"])
                 script.at.append(time.monotonic())
-                self.rfile.read(int(self.headers["Content-Length"] or 0))
+                script.headers.append(self.headers)
+                script.bodies.append(self.rfile.read(int(self.headers["Content-Length"] or 0)))
                 status = script.statuses.pop(0)
                 if status == 0:
                     self.connection.close()
                     return
-                content = f'{{"code": "{script.code}", "title": "A title"}}'.encode()
+                content = script.content or f'{{"code": "{script.code}", "title": "A title"}}'.encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/problem+json")
                 self.send_header("Content-Length", str(len(content)))
@@ -59,7 +76,7 @@ def failing() -> Iterator[Any]:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_POST = do_GET  # noqa: N815 - what http.server calls
+            do_POST = do_PATCH = do_GET  # noqa: N815 - what http.server calls
 
             def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -74,12 +91,31 @@ def failing() -> Iterator[Any]:
         server.server_close()
 
 
-def send(package: ModuleType, url: str, method: str = "POST", **options: Any) -> int:
+Send = Callable[..., int]
+
+
+def send_at_once(package: ModuleType, url: str, method: str = "POST", headers: Any = None, **options: Any) -> int:
     with package.connect(url, "dgk_x", **options).get_httpx_client() as client:
-        return int(client.request(method, "/", json={}).status_code)
+        return int(client.request(method, "/", json={}, headers=headers).status_code)
 
 
-def test_a_limit_is_waited_for(package: ModuleType, failing: Any) -> None:
+def send_asynchronously(
+    package: ModuleType, url: str, method: str = "POST", headers: Any = None, **options: Any
+) -> int:
+    async def ask() -> int:
+        async with package.connect(url, "dgk_x", **options).get_async_httpx_client() as client:
+            return int((await client.request(method, "/", json={}, headers=headers)).status_code)
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(params=[send_at_once, send_asynchronously])
+def send(request: pytest.FixtureRequest) -> Send:
+    given: Send = request.param
+    return given
+
+
+def test_a_limit_is_waited_for(package: ModuleType, send: Send, failing: Any) -> None:
     script, url = failing([429, 503, 299])
     assert send(package, url) == 299
     assert script.at[2] - script.at[0] >= 2
@@ -87,14 +123,20 @@ def test_a_limit_is_waited_for(package: ModuleType, failing: Any) -> None:
     assert len(set(script.keys)) == 1
 
 
-def test_a_lost_answer_is_asked_for_with_the_same_key(package: ModuleType, failing: Any) -> None:
+def test_a_lost_answer_is_asked_for_with_the_same_key(package: ModuleType, send: Send, failing: Any) -> None:
     script, url = failing([0, 409, 299], code="Idempotency.InProgress")
     assert send(package, url) == 299
     assert script.keys[0]
     assert len(set(script.keys)) == 1
 
 
-def test_another_request_has_another_key_and_a_read_none(package: ModuleType, failing: Any) -> None:
+def test_a_key_of_ones_own_is_kept(package: ModuleType, send: Send, failing: Any) -> None:
+    script, url = failing([503, 299], retry_after="0")
+    assert send(package, url, headers={"idempotency-key": "mine"}) == 299
+    assert script.keys == ["mine", "mine"]
+
+
+def test_another_request_has_another_key_and_a_read_none(package: ModuleType, send: Send, failing: Any) -> None:
     script, url = failing([299, 299, 299])
     assert [send(package, url), send(package, url), send(package, url, "GET")] == [299] * 3
     assert script.keys[0] != script.keys[1]
@@ -102,21 +144,91 @@ def test_another_request_has_another_key_and_a_read_none(package: ModuleType, fa
 
 
 @pytest.mark.parametrize("status", [400, 409, 422, 500, 504])
-def test_what_would_not_change_is_answered_at_once(package: ModuleType, failing: Any, status: int) -> None:
+def test_what_would_not_change_is_answered_at_once(package: ModuleType, send: Send, failing: Any, status: int) -> None:
     script, url = failing([status])
     assert send(package, url) == status
     assert len(script.keys) == 1
 
 
-def test_it_ends_at_some_time(package: ModuleType, failing: Any) -> None:
+def test_it_ends_at_some_time(package: ModuleType, send: Send, failing: Any) -> None:
     _, url = failing([503, 503], retry_after="0")
     assert send(package, url, attempts=2) == 503
     _, url = failing([429], retry_after="3600")
     assert send(package, url) == 429
 
 
+@pytest.mark.parametrize("reason", ["Zürich, 50 % – ✓", "100%25 plain", "plain"])
+def test_a_reason_in_any_language(package: ModuleType, send: Send, failing: Any, reason: str) -> None:
+    script, url = failing([299])
+    assert send(package, url, headers={"X-Change-Reason": reason}) == 299
+    assert read_reason(script.reasons[0]) == reason
+
+
+def test_an_answer_of_another_kind(package: ModuleType) -> None:
+    models = importlib.import_module("gateway_client.generated.models")
+    types = importlib.import_module("gateway_client.generated.types")
+    parsed = models.UpdateAccount()
+    answer = types.Response(status_code=200, content=b"", headers={}, parsed=parsed)
+    assert package.expect(answer, models.UpdateAccount) is parsed
+    with pytest.raises(TypeError, match="UpdateAccount, not ChangedObject"):
+        package.expect(answer, models.ChangedObject)
+
+
+def test_an_access_token(package: ModuleType, failing: Any) -> None:
+    script, url = failing([299])
+    with package.connect(url, token="dgp_x").get_httpx_client() as client:
+        client.get("/")
+    assert (script.headers[0]["Authorization"], script.headers[0]["X-API-Key"]) == ("Bearer dgp_x", None)
+    for wrong in ({}, {"key": "dgk_x", "token": "dgp_x"}):
+        with pytest.raises(TypeError, match="either an API key or an access token"):
+            package.connect(url, **wrong)
+
+
+def test_plain_values(package: ModuleType, failing: Any) -> None:
+    script, url = failing([400, 502, 400])
+    change = {"replace": {"title": "Countess"}, "account": {"expiresAt": datetime(2199, 1, 1, tzinfo=UTC)}}
+    gateway = package.connect(url, "dgk_x")
+    members = {"add": [UUID(int=1), "cn=x"], "if_match": "v", "reason": "Zürich ✓"}
+
+    async def ask() -> None:
+        await package.connect_async(url, "dgk_x").groups.change_members(UUID(int=2), **members)
+
+    with pytest.raises(package.Refused, match=r"400 Any\.Code: A title"):
+        gateway.users.update(UUID(int=2), **change)
+    with pytest.raises(package.Refused, match=r"502 Any\.Code"):
+        gateway.groups.change_members(str(UUID(int=2)), **members)
+    with pytest.raises(package.Refused, match=r"400 Any\.Code"):
+        asyncio.run(ask())
+    updated, *changed = (json.loads(body) for body in script.bodies)
+    assert updated == {"replace": {"title": "Countess"}, "account": {"expiresAt": "2199-01-01T00:00:00+00:00"}}
+    assert changed == [{"add": [str(UUID(int=1)), "cn=x"]}] * 2
+    assert [headers["If-Match"] for headers in script.headers] == [None, '"v"', '"v"']
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"), [(b"", None), (b'{"code": "AD.Directory.Unavailable", "status": 503', "AD.Directory.Unavailable")]
+)
+def test_a_stream(package: ModuleType, failing: Any, rest: bytes, code: str | None) -> None:
+    record: dict[str, Any] = {
+        "id": str(UUID(int=1)),
+        "kind": "user",
+        "name": "Ada",
+        "distinguishedName": "cn=Ada",
+        "version": "1",
+    }
+    record |= dict.fromkeys(["parentId", "createdAt", "changedAt", "account", "group"])
+    record |= {"objectClass": [], "protected": False, "attributes": {"cn": ["Ada\u2028"]}}
+    script, url = failing([200], content=(json.dumps(record).encode() + b"\n") * 3 + rest)
+    found: list[Any] = []
+    with pytest.raises(package.Refused, match=code) if code else nullcontext():
+        found.extend(package.stream(package.connect(url, "dgk_x").users.search, q="ada"))
+    assert script.headers[0]["Accept"] == "application/x-ndjson"
+    assert [(item.id, item.attributes["cn"]) for item in found] == [(UUID(int=1), ["Ada\u2028"])] * 3
+
+
 def test_the_layer_is_typed(python_client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(python_client)
-    files = sorted(str(path) for path in Path("gateway_client").glob("*.py"))
+    Path("programs.py").write_text(programs(python_client, "python"), "utf-8")
+    files = sorted(str(path) for path in [*Path("gateway_client").glob("*.py"), Path("programs.py")])
     output, errors, status = mypy.api.run(["--strict", "--config-file=", "--follow-imports=silent", *files])
     assert status == 0, output + errors

@@ -9,8 +9,7 @@ from django.test import Client
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from keys.models import Person, Role
-from keys.permission_catalogue import MEANINGS
-from keys.permissions.presets import PRESETS
+from keys.permission_catalogue import MEANINGS, PRESETS
 from lab.domain import Domain
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.console.plain_browser import PlainBrowser
@@ -63,7 +62,7 @@ def test_a_group_gives_its_permissions_to_its_members(console: Console) -> None:
         .press("Auditor")
         .press("Make the group", name="Revision")
     )
-    assert "Revision is made." in browser.text
+    assert "Revision was created." in browser.text
     browser.open(f"/console/people/{ada.public_id}/permissions").press("Save", groups=["Revision"])
     assert Person.objects.get(pk=ada.pk).has_perm("audit.read_log")
     record = OperationRecord.objects.get(operation="people.update")

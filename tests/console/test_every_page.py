@@ -11,16 +11,15 @@ from django.contrib.auth.models import Group
 from django.db import connection as database
 
 from approvals.models import ChangeRequest
-from audit.chain import sealing, verification_requests
+from audit.chain import sealing, verification
 from audit.models import OperationRecord, Outcome
 from console.urls import urlpatterns
 from core.call import SupervisionLevel
 from core.operation import Effect, find_operation
-from core.text.unseen import is_unseen
+from core.text.invisible import is_invisible
 from directory.models import DirectoryConnection
-from directory.models.change_templates import ChangeTemplate
+from directory.models.filters_and_templates import ChangeTemplate, SavedFilter
 from directory.models.runs import Run
-from directory.models.saved_filters import SavedFilter
 from keys.models import ApiKey, Person, Role
 from keys.sign_in import sessions
 from lab.directory import Directory
@@ -151,7 +150,7 @@ def test_no_page_fails_or_changes_anything(
     # That its session is in use was noted while the places were made. It would be again after a minute.
     monkeypatch.setattr(sessions, "SEEN_EVERY", timedelta(days=1))
     sealing.seal_records()
-    verification_requests.verify()
+    verification.verify()
     addresses = [*_addresses(places), *_with_queries(places)]
     answered: dict[str, list[int]] = {address: [] for address in addresses}
     before = [record.id for record in OperationRecord.objects.all()]
@@ -210,7 +209,7 @@ def test_no_page_shows_what_nobody_sees(
         answer = console.client.get(address)
         if answer.headers.get("Content-Type", "").startswith("text/html"):
             page = answer.content.decode()
-            if shown := {each for each in page if is_unseen(each) and each not in "\t\n\r\u00a0\u202f"}:
+            if shown := {each for each in page if is_invisible(each) and each not in "\t\n\r\u00a0\u202f"}:
                 bad[address] = shown
             telling += MARKED in page
             isolating += "<bdi>עדה</bdi>" in page

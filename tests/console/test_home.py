@@ -9,14 +9,14 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit import log
 from audit.read_buffer import reads
-from console.shared.charts import chart_of_days
+from console.shared.charts import daily_chart
 from core.operation import Risk
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call
-from tests.console.log.test_records import make_change, text_of
+from tests.console.test_log import make_change, text_of
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Console, make_integration, make_person
 
@@ -176,9 +176,9 @@ def test_operations_by_key_as_bars_in_their_table() -> None:
 )
 def test_a_chart_ends_at_a_round_number(most: int, top: int) -> None:
     none = dict.fromkeys(("queued", "failed", "unknown", "pending"), 0)
-    chart = chart_of_days([{"day": "2026-11-20", "succeeded": most, **none}, {"day": "x", "succeeded": 0, **none}])
-    assert (chart.top, chart.total) == (top, most)
-    assert [len(column.parts) for column in chart.columns] == [1 if most else 0, 0]
+    chart = daily_chart([{"day": "2026-11-20", "succeeded": most, **none}, {"day": "x", "succeeded": 0, **none}])
+    assert (chart["top"], chart["total"]) == (top, most)
+    assert [len(column["parts"]) for column in chart["columns"]] == [1 if most else 0, 0]
 
 
 def test_nothing_to_chart() -> None:

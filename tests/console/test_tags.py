@@ -7,9 +7,8 @@ from django.utils import timezone
 
 from console.templatetags import console
 from core.errors import FieldError
-from directory.shapes.wording.names import common_name
-from directory.shapes.wording.names import place as place_of
-from directory.shapes.wording.operation_labels import operation_words
+from directory.shapes.wording.labels import operation_words
+from directory.shapes.wording.value_words import common_name, container_path
 
 
 @pytest.mark.parametrize(
@@ -30,9 +29,9 @@ def test_moments(ago: timedelta, said: str) -> None:
 
 def test_exact_times() -> None:
     at = datetime(2026, 11, 21, 9, 5, 7, tzinfo=UTC)
-    assert ">2026-11-21 09:05:07 UTC<" in console.exact(at)
+    assert ">2026-11-21 09:05:07 UTC<" in console.exact_moment(at)
     assert console.moment("2026-11-21T09:05:07Z").startswith('<time datetime="2026-11-21T09:05:07+00:00"')
-    assert (console.exact("never"), console.moment(None)) == ("never", "—")
+    assert (console.exact_moment("never"), console.moment(None)) == ("never", "—")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_exact_times() -> None:
     ],
 )
 def test_names_and_places(dn: str | None, name: str, place: str) -> None:
-    assert (common_name(dn), place_of(dn)) == (name, place)
+    assert (common_name(dn), container_path(dn)) == (name, place)
 
 
 def test_values_side_by_side() -> None:
@@ -72,7 +71,7 @@ def test_of_many_values_only_the_changed_ones() -> None:
     ],
 )
 def test_fields_are_called_as_their_labels(error: FieldError, said: str) -> None:
-    assert console.field_words(error) == said
+    assert console.field_label(error) == said
 
 
 def test_operations_in_words() -> None:

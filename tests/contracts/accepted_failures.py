@@ -28,8 +28,10 @@ ACCEPTED = (
     Accepted(REFUSED, "AD.Object.VersionMismatch", "whether If-Match holds, the object's version tells"),
     Accepted(REFUSED, "Request.Invalid", "object classes are those of the directory", "is no structural class"),
     Accepted(UNAVAILABLE, "AD.Directory.Unavailable", "one connection names a domain controller that is none"),
+    Accepted(REFUSED, "Search.FilterInvalid", "what an attribute's values look like, the directory's schema tells"),
     Accepted(REFUSED, "AD.Filter.Unsupported", "what can be searched for, the directory's schema tells"),
     Accepted(REFUSED, "Request.Invalid", "which names are a directory's, its base tells", "#/scopes/"),
+    Accepted(REFUSED, "Request.Invalid", "what a value looks like, its attribute tells", "value: is no value of"),
     # What only the gateway's own tables know, and people.
     Accepted(REFUSED, "Request.Invalid", "who there is", "#/owner: there is no such person"),
     Accepted(REFUSED, "Request.Invalid", "which roles there are", "#/role: there is no such role"),
@@ -46,6 +48,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "must be a UUID or a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "dn: must be a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "it is counted without its percent-encoding", "X-Change-Reason is longer"),
+    Accepted(REFUSED, "Request.Invalid", "a pattern cannot hold every character", "reason contains control characters"),
     Accepted(REFUSED, "Request.Invalid", "addresses have a grammar", "#/allowedAddresses"),
     Accepted(REFUSED, "Request.Invalid", "addresses of people have a grammar", "#/email: This is not"),
     Accepted(REFUSED, "Request.Invalid", "certificates have a grammar", "This is not a certificate"),
@@ -64,9 +67,10 @@ ACCEPTED = (
     Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two updates"),
     Accepted(REFUSED, "Request.Invalid", "each server once, whatever its case", "The same server is listed twice."),
     Accepted(REFUSED, "Request.Invalid", "nobody is added and removed at once", "is also in the list to add"),
-    Accepted(REFUSED, "Request.Invalid", "one of two members", "#: give exactly one of accounts"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "give exactly one of newPassword"),
+    Accepted(REFUSED, "Request.Invalid", "a header and a parameter say the same", "reason is given twice"),
     Accepted(REFUSED, "Request.Invalid", "whoever says no says why", "a rejection needs a comment"),
+    Accepted(REFUSED, "Request.Invalid", "some lists are sorted by words of their own", "sort: Input should be"),
     Accepted(REFUSED, "Request.Invalid", "some account states have no days", "days: the state"),
     # A batch is accepted, and each of its items judged: what is wrong with one is told in the answer's results.
     *(

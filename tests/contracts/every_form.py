@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.models import ChangeRequest
-from core.versions import version_of
+from core.database.own_rows import version_of
 from keys import first_administrator
 from keys.models import Link, Person
 from lab.directory import random_name
@@ -85,7 +85,7 @@ def _sign_in_with_code(site: Site) -> Any:
 def _set_up(_: Site) -> Any:
     Person.objects.all().delete()
     typed = {"username": "grace", "displayName": "", "email": "", "password": NEW_PASSWORD, "again": NEW_PASSWORD}
-    return Client().post("/console/setup", {"code": first_administrator.code(), **typed})
+    return Client().post("/console/setup", {"code": first_administrator.set_up_code(), **typed})
 
 
 def _inactive(_: Site) -> Person:
@@ -191,6 +191,9 @@ DOES: dict[str, Sent] = {
     "access-token": _form("access-token"),
     "language": _form("language", language="de"),
     "connect-agent": _connect_agent,
+    "agent-token-issue": _form(
+        "agent-token-issue", name="Nightly", scope=["read"], directory=lambda site, *_: str(site.connection.client_id)
+    ),
     "choose-directory": lambda site: site.submit("choose-directory", clientId=str(site.connection.client_id)),
     "first-day-directory": _form("first-day-directory", anyway="on", **_CONNECTION),
     "first-day-approver": _form("first-day-approver", **_APPROVER),

@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
-from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from audit.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from directory.models import ChangeTemplate, DirectoryConnection
-from directory.models.saved_filters import SavedFilter
+from directory.models.filters_and_templates import SavedFilter
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
 from lab.accounts.agents import make_client
@@ -27,6 +27,7 @@ NOT_ADMINISTERED = {
     *(
         "OperationRecord",
         "LogSeal",
+        "UnsealedRecord",
         "LogVerification",
         "PersonSession",
         "AccessToken",

@@ -12,7 +12,7 @@ from audit.models import OperationRecord, Outcome
 from console.directory.selection import tasks
 from core.call import SupervisionLevel
 from core.operation import Effect, find_operation
-from directory.models.change_templates import ChangeTemplate
+from directory.models.filters_and_templates import ChangeTemplate
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from keys.sign_in import second_factor
 from lab.directory import Directory, random_name
@@ -121,7 +121,7 @@ class Site(World):
         step.outcome = "done"
         task = tasks.Task(title="Join?", confirm="Join", did="joined", steps=[step], then="/console/")
         task.id, task.person_id, task.directory_id = str(uuid4()), self.console.person.pk, str(self.connection.pk)
-        tasks.keep(task)
+        tasks.save_task(task)
         return task.id
 
     def enrolled(self) -> str:

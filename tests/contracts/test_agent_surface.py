@@ -11,7 +11,7 @@ from audit.read_buffer import reads
 from core.call import SupervisionLevel, Surface
 from core.operation import SIGNED_IN, Operation, find_operation, operations
 from directory.models import DirectoryConnection
-from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool, served
+from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool, served_operations
 from lab.directory import Directory
 from tests.audit.every_change import CHANGES, RUNS, World, attempt, named, require_told
 from tests.contracts.test_registry import highest_usn
@@ -22,46 +22,48 @@ from tests.support.cast import make_integration
 
 def ways() -> Iterator[tuple[str, str, str]]:
     """Each way of using each tool."""
-    return ((tool.name, kind, deed) for tool in TOOLS.values() for kind, deed in tool.serves)
+    return ((tool.name, kind, action) for tool in TOOLS.values() for kind, action in tool.serves)
 
 
 GUARDED = [way for way in ways() if SIGNED_IN not in find_operation(TOOLS[way[0]].serves[way[1:]]).permission]
-SERVED_CHANGES = [item for item in CHANGES if item.name in served()]
+SERVED_CHANGES = [item for item in CHANGES if item.name in served_operations()]
 
 
-def arguments_for(tool: Tool, kind: str, deed: str, **given: Any) -> dict[str, Any]:
+def arguments_for(tool: Tool, kind: str, action: str, **given: Any) -> dict[str, Any]:
     """Arguments by which a tool is used in one way, for whatever object."""
     arguments: dict[str, Any] = {"id": str(uuid4()), **given}
     if len({kind for kind, _ in tool.serves}) > 1:
         arguments["kind"] = kind
-    if deed in tool.includes:
-        arguments["include"] = [deed]
-    match tool.name, deed:
+    if action in tool.includes:
+        arguments["include"] = [action]
+    match tool.name, action:
         case "search_directory", _:
             arguments.pop("id")
-            arguments |= {"state": "disabled"} if deed == "state" else {}
+            arguments |= {"state": "disabled"} if action == "state" else {}
         case "read_object", "read-by-dn":
             arguments["id"] = "CN=nobody,DC=corp,DC=example,DC=test"
-        case "describe_schema", _:
+        case "describe_schema" | "count_objects", _:
             arguments.pop("id")
         case "move_or_rename_object", _:
-            arguments.setdefault("parent" if deed == "move" else "name", "x")
+            arguments.setdefault("parent" if action == "move" else "name", "x")
         case "change_account", _:
-            arguments["action"] = deed
+            arguments["action"] = action
         case "create_object", _:
             arguments.pop("id")
+        case "my_changes", "undo":
+            arguments["undo"] = [arguments.pop("id")]
     return arguments
 
 
 def test_every_operation_is_served_or_named() -> None:
     on_api = {item.name for item in operations(Surface.API)}
-    assert served() | NOT_SERVED.keys() == on_api
-    assert not served() & NOT_SERVED.keys()
+    assert served_operations() | NOT_SERVED.keys() == on_api
+    assert not served_operations() & NOT_SERVED.keys()
     assert all(NOT_SERVED.values())
 
 
 def test_no_tool_does_what_only_people_may() -> None:
-    for name in served():
+    for name in served_operations():
         operation = find_operation(name)
         assert not operation.permission & {
             "approvals.decide_change",
@@ -71,25 +73,25 @@ def test_no_tool_does_what_only_people_may() -> None:
         assert not any(permission.startswith("keys.") for permission in operation.permission)
 
 
-@pytest.mark.parametrize(("name", "kind", "deed"), GUARDED)
+@pytest.mark.parametrize(("name", "kind", "action"), GUARDED)
 def test_refused_without_permission(
-    name: str, kind: str, deed: str, connection: DirectoryConnection, directory: Directory
+    name: str, kind: str, action: str, connection: DirectoryConnection, directory: Directory
 ) -> None:
     agent = make_agent(connection, may=[])
     before = highest_usn(directory)
     # Without a reason, and with what no operation takes: who may not do it learns nothing about how it is done.
-    refused = call_tool(agent, name, **arguments_for(TOOLS[name], kind, deed), unheard=1)
+    refused = call_tool(agent, name, **arguments_for(TOOLS[name], kind, action), unheard=1)
     assert (refused.code, refused.structured["status"]) == ("Auth.Forbidden", 403)
     assert "errors" not in refused.structured
     reads.flush()
     assert [
         (item.operation, item.outcome, item.code, item.key_name, item.surface) for item in OperationRecord.objects.all()
-    ] == [(TOOLS[name].serves[kind, deed], "failed", "Auth.Forbidden", agent.grant.client.name, "agent")]
+    ] == [(TOOLS[name].serves[kind, action], "failed", "Auth.Forbidden", agent.grant.client.name, "agent")]
     assert highest_usn(directory) == before
 
 
 def test_who_may_nothing_is_listed_nothing(connection: DirectoryConnection) -> None:
-    assert set(list_tools(make_agent(connection, may=[]))) == {"my_change_requests"}
+    assert set(list_tools(make_agent(connection, may=[]))) == {"my_change_requests", "my_changes"}
 
 
 @pytest.mark.parametrize("operation", SERVED_CHANGES, ids=named)
@@ -99,10 +101,10 @@ def test_a_change_has_the_same_effect(
     world = World(make_integration(connection), directory, organizational_unit)
     change = attempt(operation, world)
     agent = make_agent(connection, level=SupervisionLevel.ACT)
-    (tool, kind, deed), *_ = (way for way in ways() if TOOLS[way[0]].serves[way[1:]] == operation.name)
+    (tool, kind, action), *_ = (way for way in ways() if TOOLS[way[0]].serves[way[1:]] == operation.name)
     path, body = change.request[1], change.request[2] or {}
     given = {"id": path.removeprefix("/api/").split("/")[2]} if "{id}" in operation.path else {}
-    arguments = arguments_for(TOOLS[tool], kind, deed, **given, **body)
+    arguments = arguments_for(TOOLS[tool], kind, action, **given, **body)
     assert tool in PREVIEWABLE
 
     shown = call_tool(agent, "preview_change", tool=tool, arguments=arguments)
@@ -118,4 +120,4 @@ def test_a_change_has_the_same_effect(
 
 
 def test_runs_are_served_too() -> None:
-    assert set(RUNS) <= served()
+    assert set(RUNS) <= served_operations()

@@ -14,6 +14,7 @@ from tests.support.cast import Answer, Confined, Console, make_confined
 
 ON_OBJECTS = [item for item in operations() if item.names_object and "{id}" in item.path]
 QUERIES = {
+    "objects.count": "?kind=users",
     "organization-units.plan-accounts": "?action=disable",
     "organization-units.read-account-plan": "?action=disable",
 }

@@ -34,7 +34,7 @@ from tests.support.agents import make_agent
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 
 HEADER = "Gateway-Replication"
-READS = [item for item in operations() if item.effect is Effect.READ and item.on_directory]
+READS = [item for item in operations() if item.effect is Effect.READ and item.needs_directory]
 KEPT_HERE = {"runs", "change-templates", "saved-filters", "schema"}
 """The gateway's own tables, and what no change of the gateway is about."""
 
@@ -192,7 +192,7 @@ def test_every_refusal_of_a_taken_name_asks_whether_it_is_taken_still() -> None:
         for function in ast.walk(ast.parse(file.read_text())):
             if isinstance(function, ast.FunctionDef):
                 text = ast.unparse(ast.Module(function.body[ast.get_docstring(function) is not None :], []))
-                if "raise errors.AlreadyExists" in text and "require_still_taken(" not in text:
+                if "raise errors.AlreadyExists" in text and "require_name_still_taken(" not in text:
                     silent.append(f"{file.name}: {function.name}")
     assert silent == []
 
@@ -224,6 +224,9 @@ def test_every_read_says_that_it_may_be_behind(operation: Operation, servers: Tw
     path = operation.path.replace("{id}", str(target)) + QUERIES.get(operation.name, "")
     if operation.name == "accounts.search":
         path += "?state=disabled"
+    if operation.action == "read-by":
+        target = inner.add("users") if operation.resource == "objects" else target
+        path = path.replace("{identifier}/{value}", f"sid/{world.directory.sid(target)}")
     if operation.action == "read-by-dn":
         path += f"?dn={quote(world.directory.dn(target))}"
     caller: Integration | Console = Console(make_person(superuser=True))

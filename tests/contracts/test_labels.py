@@ -6,14 +6,15 @@ from collections.abc import Iterator
 import pytest
 from django.utils import translation
 
-from audit.model_changes.descriptions import names_of_changes
+from audit.model_changes.descriptions import AuditedModel, audited_models, change_operations
 from core.operation import operations
 from core.text.messages import Message, translated
+from core.text.vocabulary import humanize, noun_label
 from directory.shapes.kinds import KINDS, KindDeclaration
 from directory.shapes.wording.change_words import kind_words
-from directory.shapes.wording.operation_labels import operation_label, operation_words
+from directory.shapes.wording.labels import label_of, operation_label, operation_words
 
-NAMES = sorted({*(operation.name for operation in operations()), *names_of_changes()})
+NAMES = sorted({*(operation.name for operation in operations()), *change_operations()})
 _ARTICLE = re.compile(r"a (?=[^aeio])|an (?=[aeioA])")
 _GERMAN_ARTICLE = re.compile(r"ein(?:e[mnr]?)? ")
 
@@ -52,6 +53,14 @@ def test_german(name: str) -> None:
     assert thing is None or _GERMAN_ARTICLE.match(thing)
     assert operation_words(name)[0].isupper()
     assert thing is None or "Ada Lovelace" in operation_words(name, "Ada Lovelace")
+
+
+@pytest.mark.parametrize("table", list(audited_models()), ids=lambda each: each.resource)
+@pytest.mark.usefixtures("german")
+def test_members_of_our_own_tables(table: AuditedModel) -> None:
+    assert len(set(table.shown_members)) == len(table.shown_members)
+    in_english = [name for name in table.shown_members if label_of(name) == name and noun_label(name) == humanize(name)]
+    assert in_english == []
 
 
 @pytest.mark.parametrize("declared", KINDS.values(), ids=list(KINDS))

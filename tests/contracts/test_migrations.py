@@ -8,6 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from django.apps import apps
+from django.contrib.auth.models import Permission
 from django.contrib.postgres.functions import RandomUUID
 from django.core.management import CommandError, call_command
 from django.db import connection as database
@@ -15,6 +17,7 @@ from django.db import migrations, models
 from django.db.migrations.graph import MigrationGraph
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ModelState, ProjectState
 
 from audit import log
 from audit.chain.seals import is_authentic
@@ -23,9 +26,15 @@ from audit.models import new_record_id
 from core.secrets.encryption import EncryptedTextField, decrypt, encrypt
 from core.text.names import name_key
 from directory.migrations._bind_password_seal import encrypted_seal
-from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from gateway.management.autodetector import OWN_PACKAGES, without_own_code
-from gateway.management.upgrades import Judged, judge_pending
+from directory.models.connections import DESTINATION_FIELDS, DirectoryPermission, bind_seal_of
+from gateway.management.migrations import (
+    OWN_PACKAGES,
+    Autodetector,
+    PendingMigration,
+    assess_pending,
+    create_declared_permissions,
+    without_own_code,
+)
 from keys.migrations import _name_keys
 from keys.models import require_legible
 from lab.releases import NoHistory, last_release, migrations_of
@@ -60,6 +69,26 @@ def test_what_python_alone_knows_is_no_part_of_a_migration() -> None:
     assert name.deconstruct()[3] == {"max_length": 5, "default": "x"}
     assert without_own_code(models.UUIDField(default=uuid4)).deconstruct()[3] == {"default": uuid4}
     assert without_own_code(models.UUIDField(default=new_record_id)).deconstruct()[3] == {}
+
+
+def test_a_permission_needs_no_migration() -> None:
+    def state(*permissions: str) -> ProjectState:
+        made, options = ProjectState(), {"permissions": [(name, name) for name in permissions]}
+        made.add_model(ModelState("keys", "Door", [("id", models.AutoField(primary_key=True))], options))
+        return made
+
+    assert Autodetector(state("open"), state("open", "shut")).changes(MigrationGraph()) == {}
+
+
+@pytest.mark.django_db
+def test_migrate_creates_the_permissions_that_models_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DirectoryPermission._meta, "permissions", (("open_door", "Open doors"),))
+    as_migrated = MigrationLoader(database).project_state().apps
+    for _ in range(2):
+        create_declared_permissions(apps.get_app_config("directory"), as_migrated, verbosity=0, using="default")
+    permission = Permission.objects.get(codename="open_door")
+    assert (permission.content_type.app_label, permission.name) == ("directory", "Open doors")
+    assert Permission.objects.filter(codename="read_object").exists()
     assert type(without_own_code(EncryptedTextField(blank=True))) is models.TextField
 
 
@@ -82,7 +111,7 @@ def test_the_seal_that_a_migration_gave_a_connection_fits() -> None:
         bind_password = encrypt("secret")
 
     destination = {name: getattr(Row, name) for name in DESTINATION_FIELDS}
-    assert decrypt(encrypted_seal(Row)) == seal_of(**destination, password="secret")
+    assert decrypt(encrypted_seal(Row)) == bind_seal_of(**destination, password="secret")
 
 
 @pytest.mark.parametrize("name", ["Grace.Hopper", "ｇrace", "ѕсоре", "ΟΧ", "山田taro"])
@@ -103,7 +132,7 @@ def test_no_migration_since_the_last_release_stops_its_processes() -> None:
     new = {(app, name) for app, name in ours if f"{app}.{name}" not in before}
     assert len(ours - new) == len(before), "what was released stays as it is"
     assert [
-        each for judged in judge_pending(loader, loader.disk_migrations.keys() - new) for each in judged.breaks
+        each for judged in assess_pending(loader, loader.disk_migrations.keys() - new) for each in judged.breaks
     ] == []
 
 
@@ -177,7 +206,7 @@ def test_what_holds_others_up() -> None:
         assert text in found
 
 
-def judge(operations: list, *, rolling: str = "") -> Judged:
+def judge(operations: list, *, rolling: str = "") -> PendingMigration:
     """Of a migration that follows the one that made a thing with a name and a note."""
     fields: list = [("name", OLD), ("note", models.CharField(max_length=5, null=True))]
     loader = MigrationLoader(None, load=False)
@@ -188,7 +217,7 @@ def judge(operations: list, *, rolling: str = "") -> Judged:
     ):
         loader.graph.add_node(("app", name), type("Migration", (migrations.Migration,), members)(name, "app"))
     loader.graph.add_dependency(None, ("app", "0002"), ("app", "0001"))
-    (judged,) = judge_pending(loader, {("app", "0001")})
+    (judged,) = assess_pending(loader, {("app", "0001")})
     return judged
 
 

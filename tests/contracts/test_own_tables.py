@@ -14,7 +14,7 @@ from django.test import RequestFactory
 from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
-from console.admin.operation_admin import OperationAdmin
+from console.admin import OperationAdmin
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
 from keys.models import Role
@@ -103,6 +103,8 @@ def expect_record(world: World, change: Change) -> OperationRecord:
     assert record.target_kind == record.operation.partition(".")[0]
     [shown] = [item for item in record.changes if item["attribute"] == attribute]
     assert shown["before"] != shown["after"] or "<secret>" in shown["after"]
+    shown_members = find_audited_model(record.target_kind).shown_members
+    assert [item["attribute"] for item in record.changes if item["attribute"] not in shown_members] == []
     text = str(record.changes)
     assert not any(secret in text for secret in ("scrypt", "whsec_", "another", "unusual phrase", "geheim"))
     return record

@@ -56,7 +56,7 @@ def test_is_described(operation: Operation) -> None:
 @pytest.mark.parametrize("operation", EVERY, ids=named)
 def test_what_it_is_about_is_where_it_is(operation: Operation) -> None:
     is_below_ad = operation.path.startswith("ad/")
-    assert operation.on_directory is (is_below_ad or operation.effect is Effect.CHANGE)
+    assert operation.needs_directory is (is_below_ad or operation.effect is Effect.CHANGE)
     assert operation.names_object is (is_below_ad and operation.resource not in KEPT_FOR_A_DIRECTORY)
     assert operation.creates is (operation.method == "POST" and operation.action in ("create", "create-link"))
 
@@ -83,7 +83,7 @@ def test_only_changes_of_the_directory_have_a_risk(operation: Operation) -> None
     if operation.effect is not Effect.CHANGE:
         assert operation.risk is Risk.ORDINARY
     else:
-        assert operation.on_directory
+        assert operation.needs_directory
 
 
 @pytest.mark.parametrize("operation", GUARDED_ON_API, ids=named)

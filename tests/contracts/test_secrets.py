@@ -7,10 +7,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from active_directory import CREDENTIAL_ATTRIBUTES
-from approvals.security_attributes import meaning_of
+from approvals.supervision import security_meaning
 from audit.redact import SECRET, redacted
 from core.operation import Effect, operations
-from directory.changes.reversibility import can_be_put_back
+from directory.changes.revert import can_be_put_back
 from directory.shapes.proposal import AttributeChange
 from gateway.monitoring import logs
 from gateway.pipeline.replay import SECRET_MEMBERS
@@ -25,7 +25,7 @@ def test_nobody_is_told_a_credential(name: str) -> None:
     [kept] = redacted([{"attribute": name, "before": ["old"], "after": ["new"]}])
     assert (kept["before"], kept["after"]) == ([SECRET], [SECRET])
     assert logs._hide_secrets(None, "info", {"event": "x", name: "new"})[name] == SECRET
-    assert meaning_of(name) == "a credential"
+    assert security_meaning(name) == "a credential"
     assert not can_be_put_back(AttributeChange(name, ("old",), ("new",)))
 
 

@@ -10,9 +10,9 @@ from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
 from core.operation import Effect, Operation, operations
 from directory.models.runs import Run
-from gateway import pipeline, run_tasks
+from gateway import pipeline, tasks
 from lab.directory import Directory
-from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, World, attempt, named
+from tests.audit.every_change import BATCHABLE, CHANGES, OWN, RUNS, World, attempt, named
 from tests.contracts.test_registry import highest_usn
 from tests.directory.supervised import approve_only
 from tests.support.cast import Integration, make_integration
@@ -60,7 +60,7 @@ def asking(world: World) -> Integration:
 
 
 def test_every_change_is_here() -> None:
-    assert {item.name for item in operations() if item.effect is Effect.CHANGE} == {*map(named, CHANGES), *RUNS}
+    assert {item.name for item in operations() if item.effect is Effect.CHANGE} == {*map(named, CHANGES), *RUNS, *OWN}
 
 
 @pytest.mark.parametrize("operation", CHANGES, ids=named)
@@ -114,8 +114,8 @@ def test_a_run(name: str, world: World) -> None:
         path = f"/api/ad/organization-units/{unit}/accounts/{action}"
         started = world.integration.post(path, {"kinds": ["user"]}, Prefer="respond-async")
         assert started.status == 202, started
-        run_tasks.execute_run(started.body["runId"])
+        tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "running"
-    run_tasks.execute_run(started.body["runId"])
+    tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "completed"
     assert {world.directory.is_enabled(user) for user in users} == {action == "enable"}

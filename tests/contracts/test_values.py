@@ -16,7 +16,7 @@ from core.call import SupervisionLevel, Surface
 from core.operation import Effect, Operation, find_operation, operations
 from directory.models import DirectoryConnection
 from directory.shapes.record import ChangedObject, DirectoryObject
-from gateway.surfaces.agent.tools import TOOLS, served
+from gateway.surfaces.agent.tools import TOOLS, served_operations
 from keys.agents.scopes import SCOPES
 from lab.directory import Directory, random_name
 from tests.audit.every_change import CHANGES, RUNS, Attempt, World, attempt, named, records_of
@@ -30,8 +30,8 @@ CANARY = "Qx7canary"
 SHOW_VALUES = {"directory.read_object", "directory.read_deleted", "directory.read_acl", "audit.read_log"}
 """The permissions that are for seeing values: of what is there, of what was deleted, of access, and in the log."""
 IDENTITY = {"id", "kind", "distinguishedName", "version"}
-READS = [item for item in operations() if item.effect is Effect.READ and item.on_directory]
-AGENTS = [item for item in CHANGES if item.name in served()]
+READS = [item for item in operations() if item.effect is Effect.READ and item.needs_directory]
+AGENTS = [item for item in CHANGES if item.name in served_operations()]
 # What would change how an object is found, or what policies it is under.
 _KEPT = {"samaccountname", "userprincipalname", "name", "cn", "ou", "gplink", "gpoptions", "objectclass"}
 
@@ -95,7 +95,8 @@ def test_the_canary_sings(connection: DirectoryConnection, world: Marked) -> Non
 
 
 def test_the_document_says_which_members_are_always_there() -> None:
-    assert ChangedObject.__annotations__.keys() == DirectoryObject.__annotations__.keys()
+    of_record = {*DirectoryObject.__required_keys__, "generatedPassword"}
+    assert ChangedObject.__annotations__.keys() == of_record
     assert ChangedObject.__required_keys__ == IDENTITY
 
 
@@ -161,10 +162,10 @@ def test_no_waiting_change_shows_a_value(operation: Operation, connection: Direc
 
 def preview_by(agent: Agent, operation: Operation, change: Attempt) -> tuple[str, dict[str, Any]]:
     """The tool that makes a change, and the arguments that ask it to."""
-    tool, kind, deed = next(way for way in ways() if TOOLS[way[0]].serves[way[1:]] == operation.name)
+    tool, kind, action = next(way for way in ways() if TOOLS[way[0]].serves[way[1:]] == operation.name)
     path, body = change.request[1], change.request[2] or {}
     given = {"id": path.removeprefix("/api/").split("/")[2]} if "{id}" in operation.path else {}
-    return tool, arguments_for(TOOLS[tool], kind, deed, **given, **body)
+    return tool, arguments_for(TOOLS[tool], kind, action, **given, **body)
 
 
 @pytest.mark.parametrize("operation", AGENTS, ids=named)

@@ -7,8 +7,7 @@ import pytest
 
 from core.configuration import RateLimit
 from core.errors import RateLimited
-from core.occasional_limits import require_below_limit, usage_of
-from core.rate_limits import CountersUnavailable
+from core.rate_limits import CountersUnavailable, require_below_limit, usage_of
 from lab.services import free_port
 
 LIMIT = RateLimit(Requests=2, WindowSeconds=3600)

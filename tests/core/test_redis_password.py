@@ -15,11 +15,11 @@ from redis import Redis, RedisError
 
 from core import rate_limits
 from core.configuration import BadConfiguration
-from core.redis import quick_client
+from core.redis import clients
 from core.redis.urls import broker_from, redis_from, redis_warning
-from gateway.monitoring import heartbeats
+from gateway.monitoring import workers
 from gateway.monitoring.readiness import Readiness
-from lab.clock import by_the_machines_clock
+from lab.clock import without_fake_clock
 from lab.services import free_port
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"
@@ -30,7 +30,7 @@ WRONG = "an0ther@/secret"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
     port, socket = free_port(), tmp_path_factory.mktemp("redis") / "redis.sock"
     configuration = f'requirepass "{PASSWORD}"\nbind 127.0.0.1\nport {port}\nunixsocket {socket}\nsave ""\n'
-    command = by_the_machines_clock(["redis-server", "-"])
+    command = without_fake_clock(["redis-server", "-"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     process.stdin.write(configuration.encode())
     process.stdin.close()
@@ -59,12 +59,12 @@ def urls(server: tuple[int, Path], password: str) -> list[str]:
 def test_every_client_gives_it(
     server: tuple[int, Path], number: int, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick_client, "TIMEOUT", 60.0)  # no request waits here
+    monkeypatch.setattr(clients, "TIMEOUT", 60.0)  # no request waits here
     url = redis_from(urls(server, PASSWORD)[number])
     settings.REDIS_URL = url
-    heartbeats.give_sign("celery@here")
-    assert [worker.name for worker in heartbeats.find_workers()] == ["celery@here"]
-    heartbeats.take_sign_back("celery@here")
+    workers.send_heartbeat("celery@here")
+    assert [worker.name for worker in workers.find_workers()] == ["celery@here"]
+    workers.remove_heartbeat("celery@here")
     assert rate_limits._add(url, [f"key {number}"], [60])[0] == 1
     RedisCache(url, {}).set("a", "b")
     assert RedisCache(url, {}).get("a") == "b"
@@ -83,13 +83,13 @@ def test_a_wrong_one_is_told_without_being_shown(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 60.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.TIMEOUT_SECONDS", 60.0)
     settings.REDIS_URL = url = redis_from(urls(server, WRONG)[number])
     (broker,) = [check for check in Readiness().checks() if check.name == "broker"]
     assert "WRONGPASS" in broker.detail or "invalid" in broker.detail
     told = broker.detail
     for attempt in (
-        lambda: heartbeats.give_sign("x"),
+        lambda: workers.send_heartbeat("x"),
         lambda: rate_limits._add(url, ["key"], [60]),
         Connection(broker_from(url)).connect,
     ):

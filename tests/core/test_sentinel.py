@@ -15,9 +15,9 @@ from kombu import Connection
 
 from core import rate_limits
 from core.configuration import BadConfiguration
-from core.redis.clients import Pools, broker_options_from, broker_tls_from, find_primary
+from core.redis.clients import CachePool, broker_options_from, broker_tls_from, find_primary
 from core.redis.urls import broker_from, redis_from, redis_warning, sentinels_of
-from gateway.monitoring import heartbeats
+from gateway.monitoring import workers
 from lab.directory import Directory, random_name
 from lab.samba.certificates import CertificateAuthority
 from lab.services import free_port
@@ -102,7 +102,7 @@ def test_the_gateway_follows_a_fail_over(
             wait_until(lambda: is_completed(run_id), seconds=300)
             assert unit.count_enabled(users) == 0
             assert servers.primary != first
-            assert "another Redis is the primary now" in gateway.worker.said, "it waits for minutes otherwise"
+            assert "another Redis is the primary now" in gateway.worker.output, "it waits for minutes otherwise"
             between = remaining()
             assert between < before
 
@@ -117,7 +117,7 @@ def test_the_gateway_follows_a_fail_over(
             assert f"sentinel {nobody}: Error" in told.getvalue()
             knows = f"127.0.0.1:{servers.sentinel_port}: ok (primary 127.0.0.1:{servers.primary}, 3 replicas, 0 other"
             assert f"sentinel {knows}" in told.getvalue()
-            logged = gateway.web.said + gateway.worker.said + told.getvalue()
+            logged = gateway.web.output + gateway.worker.output + told.getvalue()
             for secret in (PASSWORD, OF_SENTINEL):
                 assert secret not in logged
                 assert quote(secret, safe="") not in logged
@@ -134,11 +134,11 @@ def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(t
         address = f"sentinels://127.0.0.1:{servers.sentinel_port}/{NAME}/1?ssl_ca_certs={files[2]}"
         settings.REDIS_URL = url = redis_from(address, PASSWORD, OF_SENTINEL)
         assert find_primary(url) == ("127.0.0.1", servers.primary)
-        heartbeats.give_sign("celery@here")
-        assert [worker.name for worker in heartbeats.find_workers()] == ["celery@here"]
+        workers.send_heartbeat("celery@here")
+        assert [worker.name for worker in workers.find_workers()] == ["celery@here"]
         assert count_anew(url) == 1
-        RedisCache([url], {"OPTIONS": {"pool_class": Pools}}).set("a", "b")
-        assert RedisCache([url], {"OPTIONS": {"pool_class": Pools}}).get("a") == "b"
+        RedisCache([url], {"OPTIONS": {"pool_class": CachePool}}).set("a", "b")
+        assert RedisCache([url], {"OPTIONS": {"pool_class": CachePool}}).get("a") == "b"
         with Connection(
             broker_from(url), transport_options=broker_options_from(url), ssl=broker_tls_from(url) or False
         ) as broker:

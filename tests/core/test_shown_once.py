@@ -13,7 +13,7 @@ from django.test import RequestFactory
 from core import shown_once
 from gateway import tasks
 from gateway.models import ShownOnce
-from keys.sign_in.session_store import SessionStore
+from keys.sign_in.sessions import SessionStore
 from tests.support.cast import Console, make_integration, make_person
 
 pytestmark = pytest.mark.django_db

@@ -12,6 +12,7 @@ import pytest
 from demo import run
 from demo.run import CannotRun, Demonstration
 from demo.supervisor import Supervisor
+from lab.samba import controller
 from lab.samba.controller import LDAP_PORTS
 
 
@@ -67,6 +68,16 @@ def test_it_moves_when_somebody_else_is_there(demonstration: Any, monkeypatch: p
 
 
 def test_no_address_is_free(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "is_port_free", lambda *_: False)
+    monkeypatch.setattr(controller, "is_port_free", lambda *_: False)
     with pytest.raises(CannotRun, match=r"127\.0\.9\.x"):
         demonstration("127.0.9.77")
+
+
+def test_two_that_start_at_once_choose_different_addresses(demonstration: Any) -> None:
+    (first, _), (second, screen) = demonstration(None), demonstration(None)
+    chosen = first._controller.address
+    assert second._controller.address != chosen
+    assert screen.said == []
+    moved, screen = demonstration(chosen)
+    assert moved._controller.address not in (chosen, second._controller.address)
+    assert len(screen.said) == 1

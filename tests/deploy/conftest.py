@@ -18,7 +18,7 @@ from lab.domain import Domain
 from lab.postgres import Postgres
 from lab.processes import log_tail, start_process, stop_process
 from lab.samba.certificates import CertificateAuthority
-from lab.services import free_port
+from lab.services import free_port, is_port_free
 from tests.deploy.documented import settings as documented_settings
 from tests.support.environment import RUNTIME, postgres_url
 from tests.support.installed import Installation, own
@@ -209,8 +209,9 @@ class Deployment:
 
     def wait(self, name: str, url: str) -> None:
         """Until the address answers with a success."""
+        port = self.web_port if name == "web" else self.tls_port
         deadline = time.monotonic() + 300
-        while self.curl(url, "--fail").returncode != 0:
+        while is_port_free("127.0.0.1", port) or self.curl(url, "--fail").returncode != 0:
             ended = self._running[name].poll()
             assert ended is None, f"{name} ended with {ended}:\n{log_tail(self.log(name))}"
             assert time.monotonic() < deadline, log_tail(self.log(name), 60)

@@ -8,12 +8,14 @@ import pytest
 from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
-from audit.chain.append_only import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE
+from audit import log
 from audit.chain.sealing import seal_records
+from audit.chain.seals import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE, deletions_allowed
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from lab.commands import PROJECT
 from lab.directory import Directory, random_name
+from tests.audit.calls import make_call
 from tests.audit.chain.sealed_log import verify
 from tests.audit.every_change import CHANGES, World, attempt
 from tests.support.cast import Console, Integration, make_integration, make_person
@@ -97,6 +99,17 @@ def test_it_cannot_get_around_the_triggers(service: str, statement: str) -> None
         connection.cursor() as cursor,
     ):
         cursor.execute(statement)
+
+
+def test_who_may_delete_and_owns_nothing_cannot_remove_records(service: str) -> None:
+    log.record_refusal(make_call(), operation="users.update", code="x")
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f'GRANT DELETE ON {TABLE} TO "{service}"')
+        become(service)
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), deletions_allowed():
+            OperationRecord.objects.all().delete()
+        transaction.set_rollback(True)  # the role is dropped before the test's own transaction is
 
 
 def test_it_has_what_each_table_needs(service: str) -> None:

@@ -13,8 +13,7 @@ from redis import Redis
 from active_directory import servers_asked
 from audit.models import OperationRecord
 from directory.lookup import connection as connections
-from directory.lookup import preferred_controller
-from directory.lookup.preferred_controller import agreement_of
+from directory.lookup.connection import preferred_controller_of
 from directory.models import DirectoryConnection
 from lab.directory import Directory, random_name
 from lab.domain import Domain, reserved_address
@@ -69,7 +68,7 @@ class Hosts:
         for known in connections._clients.values():
             known.client.close()
         connections._clients.clear()
-        preferred_controller._redis.cache_clear()
+        connections._redis.cache_clear()
         return self._integration
 
     @property
@@ -195,7 +194,7 @@ def test_the_server_that_answered_is_the_one_that_has_to_have_it(
         client._pool._penalties.clear()
         assert client.choose_server() == hosts.current.url
 
-    monkeypatch.setattr("gateway.pipeline.replication.servers_asked", back_afterwards)
+    monkeypatch.setattr("gateway.pipeline.prepare.servers_asked", back_afterwards)
     assert hosts.one.post(f"/api/ad/users/{dan}/enable").status == 503
     assert hosts.same.post(f"/api/ad/users/{dan}/enable").status == 200
 
@@ -222,7 +221,7 @@ def test_what_has_arrived_is_changed_at_once(
 def test_what_became_of_a_lost_answer_only_its_own_server_knows(
     hosts: Hosts, lagging: Lagging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("directory.outcomes.evidence.SECONDS_TO_COME_BACK", 0.5)
+    monkeypatch.setattr("directory.outcomes.evidence.RECOVERY_SECONDS", 0.5)
     dan = lagging.people[3]
     host = hosts.write_at_current()
     assert title(host, dan)
@@ -240,7 +239,7 @@ def test_one_server_needs_no_agreement(integration: Integration, ada: UUID, monk
     def asked(*_: object) -> None:
         raise AssertionError("Redis was asked where there is nothing to agree on")
 
-    monkeypatch.setattr("directory.lookup.preferred_controller._redis", asked)
+    monkeypatch.setattr("directory.lookup.connection._redis", asked)
     assert give_title(integration, ada, "Countess") == 200
     assert title(integration, ada) == "Countess"
 
@@ -248,7 +247,7 @@ def test_one_server_needs_no_agreement(integration: Integration, ada: UUID, monk
 def test_a_redis_that_may_lack_the_last_writes_vouches_for_nobody(redis_server: RedisServer) -> None:
     """One that was promoted or started anew; it has another identifier of replication than whoever was told before."""
     connection_id, server = uuid4(), "ldaps://one"
-    shared = agreement_of(connection_id, [server, "ldaps://two"])
+    shared = preferred_controller_of(connection_id, [server, "ldaps://two"])
     noted = f"gateway:directory:{connection_id}:complete-since"
     assert not shared.claim(server), "it has only begun to know"
     with Redis.from_url(redis_server.url, decode_responses=True) as redis:

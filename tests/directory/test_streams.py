@@ -13,13 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import active_directory
 from audit.models import OperationRecord
 from audit.read_buffer import reads
 from core.operation import operations
 from directory.errors import Unavailable
 from directory.queries.searches import search
-from gateway.surfaces import streams
-from gateway.surfaces.streams import harmless
+from gateway.surfaces import rendering
+from gateway.surfaces.rendering import without_formulas
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.support.cast import Integration, make_connection, make_integration
@@ -90,7 +91,7 @@ def test_it_works(integration: Integration, directory: Directory, organizational
 def test_many_come_once_and_in_order(
     integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any, sort: str | None
 ) -> None:
-    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 7)
+    monkeypatch.setattr("directory.queries.searches.search._MAX_PART", 7)
     ids = fill(directory, organizational_unit, 30)
     given = {"base": organizational_unit, "attributes": "sn", **({"sort": sort} if sort else {})}
     records = fetch(integration, NDJSON, **given).records
@@ -131,7 +132,7 @@ def test_head(integration: Integration, organizational_unit: str) -> None:
 
 
 def test_only_lists_of_directory_objects_are_streamed(integration: Integration, ada: Any) -> None:
-    streamed = {item.name for item in operations() if streams.record_shape(item.output) is not None}
+    streamed = {item.name for item in operations() if rendering.record_shape(item.output) is not None}
     assert {"users.search", "groups.search", "objects.search", "accounts.search"} <= streamed
     assert not streamed & {"operations.list", "users.read", "api-keys.list"}
     assert fetch(integration, NDJSON, resource=f"users/{ada}").type == "application/json"
@@ -147,7 +148,7 @@ def test_every_stream_is_one(integration: Integration, directory: Directory, org
     user = directory.add_user("Streamed user", parent=organizational_unit)
     needed = {"accounts.search": {"state": "enabled"}}
     for item in operations():
-        if streams.record_shape(item.output) is None or not item.names_object:
+        if rendering.record_shape(item.output) is None or not item.names_object:
             continue
         if item.path.startswith("ad/saved-filters/"):
             continue
@@ -249,16 +250,16 @@ def test_large_records_are_read_fewer_at_a_time(
 ) -> None:
     for number in range(12):
         directory.add_user(parent=organizational_unit, info="x" * (1000 if number % 2 else 900))
-    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 4)
-    monkeypatch.setattr("directory.queries.searches.search._STREAMED_OCTETS", 2600)
-    monkeypatch.setattr("gateway.surfaces.streams._BLOCK", 700)
-    real, counts = search._Running._entries, []
+    monkeypatch.setattr("directory.queries.searches.search._MAX_PART", 4)
+    monkeypatch.setattr("directory.queries.searches.search._PART_OCTETS", 2600)
+    monkeypatch.setattr("gateway.surfaces.rendering._BLOCK_SIZE", 700)
+    real, counts = search._SearchRun._entries, []
 
     def counting(running: Any, guids: Any) -> Any:
         counts.append(len(guids))
         return real(running, guids)
 
-    monkeypatch.setattr(search._Running, "_entries", counting)
+    monkeypatch.setattr(search._SearchRun, "_entries", counting)
     given = {"base": organizational_unit, "attributes": "info"}
     response: Any = integration.client.get(
         f"/api/ad/users?{urlencode(given)}", headers={"X-API-Key": integration.value, "Accept": NDJSON}
@@ -274,21 +275,17 @@ def test_a_stream_that_breaks_off_does_not_look_complete(
     integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any, accept: str
 ) -> None:
     fill(directory, organizational_unit, 6)
-    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 2)
-    begin, read, lost = search._Running._begin_part, search._Running._entries, []
+    monkeypatch.setattr("directory.queries.searches.search._MAX_PART", 2)
+    begin, begun = active_directory.run_in_background, []
 
-    def beginning(running: Any, packed: bytes, place: int, count: int) -> Any:
-        if place == 4 * 16:  # the third part; which of the last two is read first is up to their threads
-            lost.append(packed[place : place + 16])
-        return begin(running, packed, place, count)
+    def fail() -> Any:
+        raise Unavailable
 
-    def failing(running: Any, guids: Any) -> Any:
-        if guids[0] in lost:
-            raise Unavailable
-        return read(running, guids)
+    def beginning(read: Any, name: str) -> Any:
+        begun.append(name)
+        return begin(fail if len(begun) == 3 else read, name)
 
-    monkeypatch.setattr(search._Running, "_begin_part", beginning)
-    monkeypatch.setattr(search._Running, "_entries", failing)
+    monkeypatch.setattr(search, "run_in_background", beginning)
     answer = fetch(integration, accept, base=organizational_unit)
     assert answer.status == 200
     last = answer.text.splitlines()[-1]
@@ -304,14 +301,14 @@ def test_a_stream_that_breaks_off_does_not_look_complete(
     reads.flush()
     failed = OperationRecord.objects.get(operation="users.search", outcome="failed")
     assert failed.code == "AD.Directory.Unavailable"
-    assert not streams._places
+    assert not rendering._open_streams
 
 
 def test_streams_leave_threads_for_others(integration: Integration, organizational_unit: str, monkeypatch: Any) -> None:
     begun: list[Any] = []
     others = [make_integration(integration.key.links.get().connection) for _ in range(2)]
     for key in (integration, others[0]):
-        for _ in range(streams._OF_ONE_CREDENTIAL):
+        for _ in range(rendering._MAX_STREAMS_PER_CREDENTIAL):
             response = key.client.generic(
                 "GET",
                 f"/api/ad/users?{urlencode({'base': organizational_unit})}",
@@ -335,8 +332,8 @@ def test_memory_does_not_grow_with_the_result(
     fill(directory, organizational_unit, 400)
     peaks = []
     for at_once in (10, 10, 10, 400):  # the first one fills caches
-        monkeypatch.setattr("directory.queries.searches.search._FIRST_STREAMED", at_once)
-        monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", at_once)
+        monkeypatch.setattr("directory.queries.searches.search._FIRST_PART", at_once)
+        monkeypatch.setattr("directory.queries.searches.search._MAX_PART", at_once)
         tracemalloc.start()
         response: Any = integration.client.generic(
             "GET",
@@ -365,7 +362,7 @@ _CELLS = st.lists(
 @given(_CELLS)
 def test_no_cell_holds_what_a_spreadsheet_runs(text: str) -> None:
     """Whatever a reader takes for separators, and whatever it skips in front of a value."""
-    made = harmless(text)
+    made = without_formulas(text)
     for piece in re.split("[;\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]", made):
         bare = piece.lstrip(' \x00\xa0\u1680\u2000\u200b\u3000\ufeff"')
         assert not unicodedata.normalize("NFKC", bare).startswith(("=", "+", "-", "@")), made
@@ -375,7 +372,7 @@ def test_no_cell_holds_what_a_spreadsheet_runs(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "Ada", "a=b", "a;b", "1-2", "x@y.z", "CN=Ada,DC=corp", "two\nlines", "a, +b"])
 def test_what_nobody_runs_stays_as_it_is(text: str) -> None:
-    assert harmless(text) == text
+    assert without_formulas(text) == text
 
 
 def test_joined_and_broken_values(integration: Integration, directory: Directory, organizational_unit: str) -> None:

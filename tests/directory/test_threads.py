@@ -8,12 +8,12 @@ import pytest
 from django.test import RequestFactory
 
 from active_directory import Client, ServerSettings, run_in_background
+from core.call import RecordStream, StreamFormat
 from core.operation import find_operation
-from core.streams import RecordStream, StreamFormat
 from directory.queries import domain_controllers
-from directory.queries.domain_controllers import ask_each
+from directory.queries.domain_controllers import ask_each_server
 from gateway.monitoring.logs import request_id
-from gateway.surfaces.streams import stream_response
+from gateway.surfaces.rendering import stream_response
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +28,9 @@ def test_what_is_begun_belongs_to_the_request() -> None:
 
 
 def test_what_each_server_is_asked_belongs_to_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domain_controllers, "SECONDS", 120.0)
+    monkeypatch.setattr(domain_controllers, "ANSWER_SECONDS", 120.0)
     client = Client(ServerSettings(("ldaps://dc1.test", "ldaps://dc2.test"), "DC=corp", "CN=x", "x"))
-    assert [answer.told for answer in ask_each(client, lambda _: request_id.get())] == ["of-this-request"] * 2
+    assert [answer.answer for answer in ask_each_server(client, lambda _: request_id.get())] == ["of-this-request"] * 2
 
 
 def test_a_stream_belongs_to_the_request_whichever_threads_make_it() -> None:

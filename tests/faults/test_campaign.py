@@ -19,6 +19,7 @@ from faults.kinds import BUSY, kinds_on
 from faults.observed import Record
 from faults.report import report
 from faults.servers import OPERATION_SECONDS, running_servers
+from lab.processes import log_tail
 from tests.support.environment import DATABASE
 
 FAULTS = 12 if DATABASE == "postgresql" else 6
@@ -49,9 +50,10 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
                 settled_within=600,
                 longest=LONGEST,
             )
-            kept.write_bytes(
-                pickle.dumps(run_campaign(plan, directory, say=lambda _: None, site=site, kinds=kinds_on(DATABASE)))
-            )
+            campaign = run_campaign(plan, directory, say=lambda _: None, site=site, kinds=kinds_on(DATABASE))
+            if any(campaign.findings.values()):
+                print(log_tail(directory / "web.log", 300))  # noqa: T201 - why, for whoever reads the failure
+            kept.write_bytes(pickle.dumps(campaign))
             shutil.rmtree(directory, ignore_errors=True)
     result: Result = pickle.loads(kept.read_bytes())  # noqa: S301 - our own, of a moment ago
     return result
@@ -124,7 +126,7 @@ def test_a_missing_record_is_noticed(story: Story, name: str) -> None:
 
 def test_what_is_said_to_have_been_so_needs_no_record_of_its_own_but_one(story: Story) -> None:
     request, record = some_update(story)
-    request.effects[0].was_so = True
+    request.effects[0].was_unchanged = True
     assert not findings("acknowledged changes without a log record", without(story, record))
     assert findings("directory changes without a log record", without(story, record)), "somebody did change it"
 
@@ -134,7 +136,7 @@ def test_an_account_that_was_not_as_wanted_is_noticed(story: Story) -> None:
     request = next(
         each for each in story.requests if each.operation.endswith("-accounts") and each.outcomes == {Outcome.DONE}
     )
-    request.effects[0].was_so = True
+    request.effects[0].was_unchanged = True
     assert not findings(name, story), "an earlier attempt of the same request may have changed it"
     changed = request.effects[0].objects[0]
     untold = [each for each in story.records if (each.request, each.target) != (request.id, changed)]

@@ -11,15 +11,15 @@ import pytest
 
 from core.redis.urls import sentinels_of
 from faults.cluster.kinds import KINDS
-from faults.kinds import plan
+from faults.kinds import plan_faults
 from lab.cluster.network import Host
-from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
+from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, public_name
 from lab.commands import PROJECT
 
 _TWO_HOSTS = '''
 import socket, subprocess, sys, time
 from pathlib import Path
-from lab.cluster.network import Host, enter, filled, make_bridge, small_disk
+from lab.cluster.network import Host, enter, full_disk, make_bridge, small_disk
 
 SERVER = """
 import socket, threading
@@ -57,29 +57,29 @@ make_bridge()
 one, two = Host("one", 11), Host("two", 12)
 for host in (one, two):
     host.start()
-one.take_address("10.77.0.20")
+one.add_address("10.77.0.20")
 server = subprocess.Popen(one.command(sys.executable, "-c", SERVER), stdout=subprocess.PIPE)
 server.stdout.readline()
 assert reaches(one.address) and reaches("10.77.0.20") and not reaches(two.address, 0)
 kept = socket.create_connection((one.address, 4001), timeout=120)
-for fault in (one.unplugged(), one.apart_from("10.77.0.1")):
+for fault in (one.unplugged(), one.cut_off_from("10.77.0.1")):
     with fault:
         assert not reaches(one.address, 0)
         kept.sendall(b"?")
         assert not answers(kept, 1)
     assert answers(kept, 120)
     assert reaches(one.address)
-with one.apart_from(two.address):
+with one.cut_off_from(two.address):
     assert reaches(one.address)
-    with one.apart_from("10.77.0.1"):
+    with one.cut_off_from("10.77.0.1"):
         assert not reaches(one.address, 0)
     assert reaches(one.address)
 with one.slowed("1mbit"):
     assert reaches(one.address)
-one.give_address_up("10.77.0.20")
+one.remove_address("10.77.0.20")
 assert not reaches("10.77.0.20", 0)
 with small_disk(Path(sys.argv[1]) / "disk", "1m") as disk:
-    with filled(disk):
+    with full_disk(disk):
         try:
             (disk / "more").write_bytes(bytes(1 << 16))
         except OSError:
@@ -111,7 +111,7 @@ def test_redis_is_set_up_as_the_files_for_a_deployment_have_it(tmp_path: Path) -
     told = sentinels_of(watched.settings["REDIS_URL"])
     assert told is not None
     addresses = [f"{name}:{port}" for name, port in told.addresses]
-    assert addresses == [f"{name_of(host)}:{SENTINEL_PORT}" for host in hosts]
+    assert addresses == [f"{public_name(host)}:{SENTINEL_PORT}" for host in hosts]
     followed = []
     for host in hosts:
         disk = tmp_path / host.name
@@ -120,11 +120,11 @@ def test_redis_is_set_up_as_the_files_for_a_deployment_have_it(tmp_path: Path) -
         sentinel = Path(watched.sentinel_command(disk)[1]).read_text()
         followed += re.findall(r"^replicaof (\S+ \d+)$", server, re.MULTILINE)
         assert f"requirepass {watched.settings['REDIS_PASSWORD']}" in server
-        assert f"sentinel monitor {told.service} {name_of(hosts[0])} {PORT} 2" in sentinel
+        assert f"sentinel monitor {told.service} {public_name(hosts[0])} {PORT} 2" in sentinel
         assert "CHANGE" not in sentinel
-    assert followed == [f"{name_of(hosts[0])} {PORT}"] * 2, "all but the first follow it"
+    assert followed == [f"{public_name(hosts[0])} {PORT}"] * 2, "all but the first follow it"
 
 
 def test_every_kind_of_fault_happens_once_before_any_comes_twice() -> None:
-    faults = plan(random.Random(1), kinds=KINDS, count=len(KINDS), pace=1, patience=1)  # noqa: S311
+    faults = plan_faults(random.Random(1), kinds=KINDS, count=len(KINDS), pace=1, patience=1)  # noqa: S311
     assert {fault.kind.name for fault in faults} == {kind.name for kind in KINDS}

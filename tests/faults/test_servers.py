@@ -11,9 +11,9 @@ from lab.services import Service
 from lab.waiting import wait_until
 
 
-def look_after(service: Service, until: Callable[[], object]) -> None:
+def supervise(service: Service, until: Callable[[], object]) -> None:
     def is_there() -> object:
-        service.look_after()
+        service.supervise()
         return until()
 
     wait_until(is_there)
@@ -33,8 +33,8 @@ def test_a_process_that_ends_by_itself_is_a_finding(log_file: Path) -> None:
     service = made(log_file, "import sys; print('the broker is lost', flush=True); sys.exit(3)")
     service.start()
     try:
-        look_after(service, lambda: service.ended_alone)
-        assert service.ended_alone[0] == "worker ended with 3: the broker is lost"
+        supervise(service, lambda: service.unexpected_ends)
+        assert service.unexpected_ends[0] == "worker ended with 3: the broker is lost"
     finally:
         service.stop()
 
@@ -49,8 +49,8 @@ def test_one_that_the_campaign_ends_is_none(log_file: Path, fault: str) -> None:
             service.kill()
         else:
             getattr(service, fault)(pause=0)
-        look_after(service, lambda: service.pid not in (0, ended))
-        assert service.ended_alone == []
+        supervise(service, lambda: service.pid not in (0, ended))
+        assert service.unexpected_ends == []
     finally:
         service.stop()
 
@@ -80,8 +80,8 @@ def test_one_that_gives_up_after_its_processes_were_killed_is_none(
         if is_back:
             service.note_child_is_back()
         end.touch()
-        look_after(service, lambda: service.pid not in (0, ended))
-        assert len(service.ended_alone) == findings
+        supervise(service, lambda: service.pid not in (0, ended))
+        assert len(service.unexpected_ends) == findings
     finally:
         process.wait()
         service.stop()

@@ -17,7 +17,7 @@ from faults.client import Balanced
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
-from faults.upgrade import complaints, let_finish, let_work, make_host, unanswered
+from faults.upgrade import logged_errors, make_host, run_round, unanswered, wait_for_end
 from lab.domain import Domain
 from lab.gateway import LiveGateway
 from lab.http import LoadBalancer
@@ -67,26 +67,26 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
         handover = Handover(Balanced(balancer), people, scene.spare[0])
         reader = Reader(Balanced(balancer), keys[-1])
         old.start()
-        balancer.ask(old.base_url)
+        balancer.use(old.base_url)
         handover.begin("old")
-        balancer.ask(old.base_url, new)
+        balancer.use(old.base_url, new)
         with scene.load(people, lambda: Balanced(balancer), leave=handover.objects) as deciding:
             reader.start()
-            let_work(scene)
-            balancer.ask(new)
+            run_round(scene)
+            balancer.use(new)
             handover.finish()
             handover.begin("new")
-            balancer.ask(old.base_url)
+            balancer.use(old.base_url)
             live_gateway.worker.stop()
             handover.finish()
-            let_finish(scene)
+            wait_for_end(scene)
             reader.end()
             reader.join(60)
         story = scene.story(deciding)
     found = {name: list(check(story)) for name, check in CHECKS.items()}
     found["not answered"] = [*unanswered(story), *reader.findings]
     found["not finished"] = handover.findings
-    found["errors"] = list(complaints(old))
+    found["errors"] = list(logged_errors(old))
     assert {name: findings for name, findings in found.items() if findings} == {}
     assert len(reader.answers) > 10
     old.manage("verify_operations_log")

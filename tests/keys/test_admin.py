@@ -11,7 +11,7 @@ from django.test import Client
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from keys.api_keys import lifecycle
+from keys import api_keys
 from keys.models import ApiKey, Link, Person, Role
 from keys.permission_catalogue import GRANTABLE
 from lab.directory import Directory
@@ -195,7 +195,7 @@ def test_a_key_in_use_is_not_deleted(admin: Client, connection: DirectoryConnect
     chosen = {"action": "delete_selected", "_selected_action": [str(integration.key.pk)], "post": "yes"}
     assert admin.post("/admin/keys/apikey/", chosen).status_code == 409
     assert ApiKey.objects.exists()
-    lifecycle.revoke(integration.key, revoked_by_id=integration.key.owner_id)
+    api_keys.revoke(integration.key, revoked_by_id=integration.key.owner_id)
     assert admin.post(path, {"post": "yes"}).status_code == 302
     assert not ApiKey.objects.exists()
     operations = OperationRecord.objects.order_by("id").values_list("operation", "outcome")

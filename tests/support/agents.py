@@ -7,7 +7,7 @@ from typing import Any
 from django.test import Client
 
 from directory.models import DirectoryConnection
-from keys.agents import scopes as table
+from keys.agents import scopes as scope_table
 from keys.models import Person
 from keys.models.agents import AgentGrant
 from lab.accounts.agents import make_tokens
@@ -48,5 +48,5 @@ def make_agent(
     By default it acts for a person who may do all that any scope means; `may` are other permissions for that person.
     """
     if person is None:
-        person = make_person(may=table.permissions_of(table.SCOPES) if may is None else may)
+        person = make_person(may=scope_table.permissions_of(scope_table.SCOPES) if may is None else may)
     return Agent(*make_tokens(connection, person, audience=audience, **fields))

@@ -20,9 +20,8 @@ from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
 from keys import credential_values
 from keys.models import ApiKey, Link, Person, PersonSession, Role
-from keys.models.groups import GroupScopes
-from keys.sign_in.session_store import SessionStore, stored_key
-from keys.sign_in.sessions import SessionBackend
+from keys.models.people import GroupScopes
+from keys.sign_in.sessions import SessionBackend, SessionStore, stored_key
 from lab.directory import random_name
 from lab.domain import Domain
 
@@ -45,15 +44,15 @@ def _permissions() -> dict[str, Permission]:
 @cache
 def all_permissions() -> tuple[str, ...]:
     """Every permission that a role may grant."""
-    from keys.permission_catalogue import is_grantable
+    from keys.permission_catalogue import grantable_condition
 
-    granted = Permission.objects.filter(is_grantable()).select_related("content_type")
+    granted = Permission.objects.filter(grantable_condition()).select_related("content_type")
     return tuple(sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted))
 
 
 def make_connection(domain: Domain, *, url: str | None = None, **fields: Any) -> DirectoryConnection:
     """A connection to the tests' domain, or through a proxy's URL. This process knows of it at once."""
-    connections._bind_names.forget()
+    connections.forget_known_connections()
     return DirectoryConnection.objects.create(
         **{
             "name": random_name("corp"),

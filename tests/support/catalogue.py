@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from django.utils.translation.template import templatize
 
-from console.shared.registered_texts import registered_texts
+from console.shared.texts import registered_texts
 from lab.commands import PROJECT
 from tests.support.house import FOLDERS
 

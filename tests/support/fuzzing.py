@@ -177,6 +177,7 @@ class World:
             "@version": self.version,
             "@bare-version": self.version.strip('"'),
             "@missing": str(uuid4()),
+            "@plan": self.fixed.get("@plan", str(uuid4())),
             "@random": random_name("r"),
         }
         return made.get(placeholder) or self.fixed.get(placeholder) or placeholder

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
-from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,9 @@ class Installation:
         if self._python is None:
             self.user, self._python = None, sys.executable
         self.folder = folder
+        folder.mkdir(exist_ok=True)
+        (folder / "compiled").mkdir(mode=0o700)
+        own(folder / "compiled", self.user)
         self._command([self._python, "-m", "venv", "--without-pip", folder])
         wheel = build_wheel(folder / "dist")
         self._site = next(folder.glob("lib/python3*/site-packages"))
@@ -55,7 +57,7 @@ class Installation:
             "install",
             "--quiet",
         ]
-        self._command([*pip, "--no-index", "--no-deps", "--disable-pip-version-check", wheel])
+        self._command([*pip, "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", wheel])
         self._of_python = {"python_full_version": self._command([self._python, "-c", _VERSION]).strip()}
         self.install()
 
@@ -86,8 +88,8 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every process has; the interpreter's files of compiled code are not written again."""
-        return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        """What every process has. The first that imports a module compiles it for all: they may not write beside it."""
+        return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": str(self.folder / "compiled")}
 
     @property
     def _as_user(self) -> dict[str, Any]:
@@ -146,10 +148,6 @@ def _link(needed: Distribution, site: Path) -> None:
         if ".." in file.parts or not source.is_file():  # scripts of a command line, and compiled code that is gone
             continue
         _link_file(source, site / file)
-        # `scripts/bootstrap` lets pip compile nothing, and each of some twenty processes would compile all it imports.
-        compiled = Path(cache_from_source(str(source)))
-        if source.suffix == ".py" and compiled.is_file():
-            _link_file(compiled, (site / file).parent / compiled.relative_to(source.parent))
 
 
 def _link_file(source: Path, target: Path) -> None:
@@ -160,7 +158,7 @@ def _link_file(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system
-        shutil.copy2(source, target)  # with its time, by which compiled code is known to be of its source
+        shutil.copy2(source, target)
 
 
 def _make_readable(folder: Path) -> None:

@@ -71,7 +71,7 @@ def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], 
 
 def be_patient_with_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What becomes of a write whose answer was lost is looked for until it is known, however slow the machine is."""
-    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 120.0)
+    monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 120.0)
 
 
 def lose_the_answer(monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy) -> None:

@@ -9,7 +9,7 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from lab.clock import by_the_machines_clock
+from lab.clock import without_fake_clock
 from lab.commands import PROJECT
 from lab.redis import deployed_configuration
 from lab.services import Service, free_port
@@ -94,7 +94,7 @@ class Watched:
         file = deployed_configuration(name, own, self._place / f"{port}.conf")
         self.servers[port] = Service(
             f"redis at {port}",
-            by_the_machines_clock(["redis-server", str(file), *options]),
+            without_fake_clock(["redis-server", str(file), *options]),
             is_ready=lambda: self.ask(port, "PING"),
             log_file=self._place / f"{port}.log",
         )

@@ -11,7 +11,7 @@ from audit.chain.retention import NotRemoved, remove_records
 
 
 class Command(BaseCommand):
-    """Remove the records from before a month; the log verifies as before, and tells of nothing else that is missing."""
+    """Remove the records from before a month, so that the log still verifies."""
 
     help = (
         "Remove the complete records from before a month, for good: export them first. The log verifies afterwards as "
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--before",
             required=True,
-            type=_month,
+            type=month,
             metavar="YYYY-MM",
             help="the first month (UTC) that is kept; the present one is always kept",
         )
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{removed} records from before {before:%Y-%m} were removed.")
 
 
-def _month(text: str) -> datetime:
+def month(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:

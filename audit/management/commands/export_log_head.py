@@ -6,11 +6,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit.chain import head_export, sealing
+from audit.chain import checkpoint, sealing
 
 
 class Command(BaseCommand):
-    """Seal what is not sealed yet and export the head of the chain: to the screen, a file or syslog."""
+    """Seal new records and export the head of the chain to the screen, a file or syslog."""
 
     help = (
         "Seal what is not sealed yet and export the head of the chain (seal, count, code). Keep it where who can "
@@ -23,15 +23,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         sealing.seal_records()
-        head = head_export.head()
+        head = checkpoint.head()
         if head is None:
             raise CommandError("Nothing has been logged yet.")
         if options["syslog"]:
-            head_export.log_head(head)
+            checkpoint.log_head(head)
         if options["file"] is None:
             self.stdout.write(json.dumps(head))
             return
         try:
-            head_export.append_head(head, options["file"])
+            checkpoint.append_head(head, options["file"])
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None

@@ -11,23 +11,25 @@ from django.db import DatabaseError, InterfaceError
 
 from audit import security
 from audit.chain import checkpoint
-from audit.chain.head_export import Head, latest_head
+from audit.chain.archive import NotGenuine, read_archive
+from audit.chain.checkpoint import Head, latest_head
 from audit.chain.verification import Finding, Progress, find_tampering, keep_verification
 
 SHOWN = 20
 
 
 class Command(BaseCommand):
-    """Check every record and seal; exits 1 and names the first record tampered with, then further ones."""
+    """Check every record and seal; exit with 1 if the log was tampered with, and say how, in the order of the chain."""
 
     help = (
-        "Check every record and seal of the operations log. Exits 1 and names what was tampered with, the first first. "
-        "With a head exported earlier, seals cut off the end are missed too; without one, if the gateway's own mark "
-        "is there (in the data directory, in Redis)."
+        "Check every record and seal of the operations log. Exits 1 and names what was tampered with, in the order of "
+        "the chain. An exported head, or the gateway's own checkpoint (in the data directory and in Redis), also "
+        "reveals seals that were cut off the end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--head", type=Path, help="a file written by export_log_head")
+        parser.add_argument("--archive", type=Path, help="verify this archive of a month instead, without the database")
         parser.add_argument(
             "--restored",
             action="store_true",
@@ -36,11 +38,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["archive"] is not None:
+            self._verify_archive(options["archive"])
+            return
         if options["restored"]:
             self._accept_end()
         progress, found = Progress(), list[Finding]()
         try:
-            # What it reads by is closed before the connection is: SQLite complains of a cursor that is left open.
+            # Close the generator, and with it its cursor, before the connection: SQLite complains of open cursors.
             with closing(find_tampering(_read_head(options["head"]), progress)) as findings:
                 found += islice(findings, SHOWN + 1)
         except (DatabaseError, InterfaceError) as error:  # it went away, or the tables are not the gateway's any more
@@ -55,16 +60,25 @@ class Command(BaseCommand):
             f"{progress.unsealed} not sealed yet{removed}."
         )
 
+    def _verify_archive(self, file: Path) -> None:
+        try:
+            month, records = read_archive(file)
+        except NotGenuine as doubt:
+            raise CommandError(f"{file}: {doubt}") from None
+        except OSError as error:
+            raise CommandError(f"{file}: {error.strerror}") from None
+        self.stdout.write(f"The archive of {month} is as it was written: {records} records.")
+
     def _accept_end(self) -> None:
-        marked = checkpoint.find_mark()
-        if marked is not None and not checkpoint.is_held(marked):
-            missing = checkpoint.what_is_missing(marked)
-            security.noted("the end of the operations log was accepted after a restore", missing=missing)
+        stored = checkpoint.find_checkpoint()
+        if stored is not None and not checkpoint.is_in_log(stored):
+            missing = checkpoint.describe_loss(stored)
+            security.log_event("the end of the operations log was accepted after a restore", missing=missing)
             self.stdout.write(f"Accepted: {missing}.")
-        checkpoint.move_mark(to_any=True)
+        checkpoint.advance_checkpoint(to_any=True)
 
     def _keep(self, progress: Progress, finding: Finding | None) -> None:
-        """Note it for the console. A log may also be verified by somebody who can only read it, or in a copy of it."""
+        """Store the result for the console, if possible: an auditor may be able to read only, or verify a copy."""
         try:
             keep_verification(progress, finding)
         except DatabaseError as error:
@@ -72,7 +86,7 @@ class Command(BaseCommand):
 
 
 def _lines(found: Sequence[Finding]) -> list[str]:
-    """What is said of findings, the first first."""
+    """The lines that report the findings, the verdict first."""
     if not found:
         return []
     lines = [f"{found[0].sentence}.", *(f"Also: {item}." for item in found[1:SHOWN])]

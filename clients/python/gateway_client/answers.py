@@ -1,11 +1,9 @@
-"""What the gateway answers: the record that is wanted, or an exception that says what happened instead."""
+"""Turns the gateway's answers into the record that is wanted, or an exception that says what happened instead."""
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from gateway_client.generated import AuthenticatedClient
-from gateway_client.generated.models import Problem, QueuedAnswer, QueuedJson
+from gateway_client.generated.models import QueuedAnswer, QueuedJson
 from gateway_client.generated.types import Response
 
 Wanted = TypeVar("Wanted")
@@ -25,7 +23,7 @@ class Refused(Exception):
 
 
 class Held(Exception):
-    """The change waits for a person's approval. It is no error: asking again would change nothing."""
+    """The change waits for a person's approval. This is not an error, and asking again would change nothing."""
 
     def __init__(self, change_request: QueuedJson) -> None:
         super().__init__(f"change request {change_request.id} waits for approval until {change_request.expires_at}")
@@ -33,34 +31,27 @@ class Held(Exception):
 
 
 def expect(response: Response[Any], kind: type[Wanted]) -> Wanted:
-    """The answer, if it is of the kind; `type(None)` for an operation that answers nothing.
+    """Return the answer if it is of the type `kind`; use `type(None)` for an operation with an empty answer.
 
-    Raises Refused for a problem and Held for a change that waits for approval.
+    Raises Refused for a problem, Held for a change that waits for approval, and TypeError for an answer of another
+    type, such as that of a dry run in place of the changed object.
     """
-    if isinstance(response.parsed, kind) and response.status_code < 300:
-        return response.parsed
+    result = result_of(response)
+    if isinstance(result, kind):
+        return result
+    raise TypeError(f"the answer is {type(result).__name__}, not {kind.__name__}")
+
+
+def result_of(response: Response[Any]) -> Any:
+    """Return the answer, None if it is empty. Raises Refused for a problem, Held for a change that waits."""
     if isinstance(response.parsed, QueuedAnswer):
         raise Held(response.parsed.change_request)
-    if isinstance(response.parsed, Problem):
-        raise Refused(int(response.status_code), response.parsed.to_dict())
-    raise Refused(int(response.status_code), _document(response.content))
+    if response.status_code < 300:
+        return response.parsed
+    raise Refused(int(response.status_code), document_of(response.content))
 
 
-def pages(search: Callable[..., Response[Any]], *path: Any, client: AuthenticatedClient, **query: Any) -> Iterator[Any]:
-    """Every item of a search, page after page: `pages(users_search.sync_detailed, client=client, q="ada")`.
-
-    Raises Refused.
-    """
-    position: dict[str, str] = {}
-    while True:
-        page: Any = expect(search(*path, client=client, **query, **position), object)
-        yield from page.items
-        if page.next_cursor is None:
-            return
-        position = {"cursor": page.next_cursor}
-
-
-def _document(content: bytes) -> dict[str, Any]:
+def document_of(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except ValueError:

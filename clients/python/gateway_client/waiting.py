@@ -1,38 +1,35 @@
-"""Waiting for what takes longer than a request: a person's decision, a run over many accounts."""
+"""Waits for what takes longer than a request: a person's decision, a run over many accounts."""
 
 import time
 from uuid import UUID
 
-from gateway_client.answers import expect
-from gateway_client.generated import AuthenticatedClient
-from gateway_client.generated.api.change_requests import change_requests_read
-from gateway_client.generated.api.runs import runs_read
-from gateway_client.generated.models import ChangeRequestJson, RunResult, RunResultState, Status
+from gateway_client.generated.api import Gateway
+from gateway_client.generated.models import ChangeRequestJson, RunResult
 
-UNDECIDED = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
+UNDECIDED = frozenset({"pending", "approved", "applying", "unknown"})
 
 
 def wait_for_change(
-    client: AuthenticatedClient, change_request: UUID, *, within: float = 3600, every: float = 2
+    gateway: Gateway, change_request: UUID, *, within: float = 3600, every: float = 2
 ) -> ChangeRequestJson:
-    """The change request once it is at its end; `status` says which. Raises Refused, and TimeoutError after `within` s.
+    """Wait for the end of a change request, which its `status` says. Raises Refused, and TimeoutError after `within` s.
 
-    A change that failed carries its problem; one that is still undecided after a week expires.
+    A failed change carries its problem; a request that nobody decides expires after a week.
     """
     deadline = time.monotonic() + within
     while True:
-        found = expect(change_requests_read.sync_detailed(change_request, client=client), ChangeRequestJson)
+        found = gateway.change_requests.read(change_request)
         if found.status not in UNDECIDED:
             return found
         _pause(deadline, every, f"change request {change_request} is {found.status}")
 
 
-def wait_for_run(client: AuthenticatedClient, run: UUID, *, within: float = 3600, every: float = 2) -> RunResult:
-    """The run once it is completed, with what came of each account. Raises as `wait_for_change` does."""
+def wait_for_run(gateway: Gateway, run: UUID, *, within: float = 3600, every: float = 2) -> RunResult:
+    """Wait for the end of a run and return it with the result for each account. Raises as `wait_for_change` does."""
     deadline = time.monotonic() + within
     while True:
-        found = expect(runs_read.sync_detailed(run, client=client), RunResult)
-        if found.state == RunResultState.COMPLETED:
+        found = gateway.runs.read(run)
+        if found.state == "completed":
             return found
         _pause(deadline, every, f"run {run} is {found.state}")
 

@@ -1,4 +1,4 @@
-/** What the gateway answers: the record that is wanted, or an exception that says what happened instead. */
+/** Turns the gateway's answers into the record that is wanted, or an exception that says what happened instead. */
 import type { components } from "./generated.js";
 
 export type Schemas = components["schemas"];
@@ -30,7 +30,7 @@ export class Refused extends Error {
   }
 }
 
-/** The change waits for a person's approval. It is no error: asking again would change nothing. */
+/** The change waits for a person's approval. This is not an error, and asking again would change nothing. */
 export class Held extends Error {
   constructor(readonly changeRequest: Schemas["QueuedJson"]) {
     super(`change request ${changeRequest.id} waits for approval until ${changeRequest.expiresAt}`);
@@ -38,21 +38,21 @@ export class Held extends Error {
   }
 }
 
-/** What was asked for. Throws Refused for a problem, Held for a change that waits for approval. */
+/** Returns the answer. Throws Refused for a problem, Held for a change that waits for approval. */
 export function expect<Data>(result: Result<Data>): Exclude<Data, Preview | Schemas["QueuedAnswer"]> {
   const answer = answered(result);
   if (isObject(answer) && "dryRun" in answer) throw new TypeError("a dry run's answer: see preview()");
   return answer as Exclude<Data, Preview | Schemas["QueuedAnswer"]>;
 }
 
-/** What a dry run says. Throws Refused for a problem. */
+/** Returns the answer of a dry run. Throws Refused for a problem. */
 export function preview<Data>(result: Result<Data>): Extract<Data, Preview> {
   const answer = answered(result);
   if (!isObject(answer) || !("dryRun" in answer)) throw new TypeError("not a dry run's answer: see expect()");
   return answer as Extract<Data, Preview>;
 }
 
-/** Every item of a search, page after page: `fetchPage` gets the cursor of the page that is wanted. Throws Refused. */
+/** Yields every item of a search, page by page: `fetchPage` gets the cursor of the next page. Throws Refused. */
 export async function* pages<Item>(
   fetchPage: (cursor: string | undefined) => Promise<Result<{ items: Item[]; nextCursor: string | null }>>,
 ): AsyncGenerator<Item> {
@@ -62,6 +62,38 @@ export async function* pages<Item>(
     yield* page.items;
     cursor = page.nextCursor;
   }
+}
+
+/** How `stream` asks: what TypeScript takes for a page is a stream. */
+export type AsLines = { headers: { Accept: string }; parseAs: "json" };
+const AS_LINES: unknown = { headers: { Accept: "application/x-ndjson" }, parseAs: "stream" };
+
+/**
+ * Yields every item of a search while the gateway finds it, in one request: `search` adds what it is given to its own.
+ * Throws Refused, also if the stream breaks off: then the items so far are not all.
+ */
+export async function* stream<Item>(
+  search: (asLines: AsLines) => Promise<Result<{ items: Item[]; nextCursor: string | null }>>,
+): AsyncGenerator<Item> {
+  const { data, error, response } = await search(AS_LINES as AsLines);
+  if (!response.ok) throw new Refused(response.status, error);
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const received of data as unknown as AsyncIterable<Uint8Array>) {
+    const lines = (rest + decoder.decode(received, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines.map((line) => JSON.parse(line) as Item);
+  }
+  if (rest !== "") throw brokenOff(rest);
+}
+
+/** A last line that is not finished is a problem without its end, if the gateway could still tell. */
+function brokenOff(rest: string): Refused {
+  let problem: Partial<Problem> = {};
+  try {
+    problem = JSON.parse(`${rest}}`);
+  } catch {}
+  return new Refused(problem.status ?? 200, { detail: "The stream broke off.", ...problem });
 }
 
 function answered<Data>({ data, error, response }: Result<Data>): Data {

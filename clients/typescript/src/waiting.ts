@@ -1,17 +1,17 @@
-/** Waiting for what takes longer than a request: a person's decision, a run over many accounts. */
+/** Waits for what takes longer than a request: a person's decision, a run over many accounts. */
 import { expect, type Schemas } from "./answers.js";
 import { seconds, type Gateway } from "./connection.js";
 
 export interface Patience {
   /** Seconds until giving up. */
   within?: number;
-  /** Seconds between two looks. */
+  /** Seconds between two checks. */
   every?: number;
 }
 
 const UNDECIDED = new Set<Schemas["Status"]>(["pending", "approved", "applying", "unknown"]);
 
-/** The change request once it is at its end; `status` says which, and `problem` why it failed, if it did. */
+/** Waits for the end of a change request: `status` says which, and `problem` why it failed, if it did. */
 export async function waitForChange(
   gateway: Gateway,
   id: string,
@@ -21,7 +21,7 @@ export async function waitForChange(
   return until(read, (found) => !UNDECIDED.has(found.status), patience);
 }
 
-/** The run once it is completed, with what came of each account. */
+/** Waits for the end of a run and returns it with the result for each account. */
 export async function waitForRun(gateway: Gateway, id: string, patience: Patience = {}): Promise<Schemas["RunResult"]> {
   const read = async () => expect(await gateway.GET("/api/ad/runs/{id}", { params: { path: { id } } }));
   return until(read, (found) => found.state === "completed", patience);

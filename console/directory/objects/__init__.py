@@ -1,1 +1,1 @@
-"""The page of one directory object, its tabs, and what is done with it."""
+"""The pages of one directory object: its tabs, its forms, and actions on it."""

@@ -1,21 +1,21 @@
-"""What is done with an object besides editing: enable, disable, unlock, move, rename, delete, reset the password."""
+"""Actions on an object besides editing: enable, disable, unlock, move, rename, delete, reset the password."""
 
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
-from console.directory.objects.changes import Change, DryRun, Question, ask, tell
-from console.directory.objects.page import Record, find, frame_of, operation_on, require
-from console.page_context import PageContext, console_page, page_address
+from console.directory.objects.changes import Change, DryRun, preview_or_make, show_success
+from console.directory.objects.form import Record
+from console.directory.objects.page import find_object, operation_for, render_object, require_permission
+from console.page_context import PageContext, page_at, page_url
 from core import shown_once
 from core.errors import GatewayError
 from directory.shapes.kinds import permission_for
 
-_WORDS: Final = {
+_TEXTS = {
     "enable": (gettext_noop("Enable {name}?"), gettext_noop("Enable"), gettext_noop("{name} is enabled.")),
     "disable": (gettext_noop("Disable {name}?"), gettext_noop("Disable"), gettext_noop("{name} is disabled.")),
     "unlock": (gettext_noop("Unlock {name}?"), gettext_noop("Unlock"), gettext_noop("{name} is unlocked.")),
@@ -27,63 +27,69 @@ _WORDS: Final = {
     ),
     "delete": (gettext_noop("Delete {name}?"), gettext_noop("Delete"), gettext_noop("{name} is deleted.")),
 }
-"""What is asked, what the button says, and what is told when it is done."""
-_DANGEROUS: Final = frozenset({"disable", "delete"})
+"""The question, the button's label, and the message afterwards, by action."""
 
 
-def _question(record: Record, action: str, *, new: str = "", **more: Any) -> Question:
-    title, confirm, message = (_(text).format(name=record["name"], new=new) for text in _WORDS[action])
-    return Question(title=title, confirm=confirm, message=message, about=record, dangerous=action in _DANGEROUS, **more)
+def _action_change(record: Record, action: str, *, new: str = "", **more: Any) -> Change:
+    title, confirm, message = (_(text).format(name=record["name"], new=new) for text in _TEXTS[action])
+    return Change(
+        operation=operation_for(record, action),
+        about=record,
+        title=title,
+        confirm=confirm,
+        message=message,
+        is_dangerous=action in ("disable", "delete"),
+        **more,
+    )
 
 
-@console_page("GET", "POST")
+@page_at("directory/objects/<uuid:object_id>/enable", "object-enable", "GET", "POST", fixed={"action": "enable"})
+@page_at("directory/objects/<uuid:object_id>/disable", "object-disable", "GET", "POST", fixed={"action": "disable"})
+@page_at("directory/objects/<uuid:object_id>/unlock", "object-unlock", "GET", "POST", fixed={"action": "unlock"})
 def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
-    record = find(page, object_id)
-    return ask(page, Change(operation_on(record, action), object_id), _question(record, action))
+    return preview_or_make(page, _action_change(find_object(page, object_id), action))
 
 
-@console_page("GET", "POST")
+@page_at("directory/objects/<uuid:object_id>/move", "object-move", "GET", "POST")
 def move(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Choose another place, see what the move means, move."""
-    require(page, "directory.move_object")
-    return _with_field(page, find(page, object_id), "move", "parent")
+    """Choose another container, preview, move."""
+    require_permission(page, "directory.move_object")
+    return _with_field(page, find_object(page, object_id), "move", "parent")
 
 
-@console_page("GET", "POST")
+@page_at("directory/objects/<uuid:object_id>/rename", "object-rename", "GET", "POST")
 def rename(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Type another name, see what stays as it is, rename."""
-    record = find(page, object_id)
-    require(page, permission_for("update", record["kind"]))
+    """Type another name, preview what stays unchanged, rename."""
+    record = find_object(page, object_id)
+    require_permission(page, permission_for("update", record["kind"]))
     return _with_field(page, record, "rename", "name")
 
 
 def _with_field(page: PageContext, record: Record, action: str, member: str) -> HttpResponse:
-    """A change whose body is one field of a form, on a page of its own."""
+    """An action whose body is the one field of its form."""
     typed = page.form.get(member)
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
-        context = {**frame_of(page, record), "value": typed, "problem": problem}
-        return page.render(f"directory/objects/{action}.html", context)
+        return render_object(page, record, action, value=typed, problem=problem)
 
-    if page.request.method == "GET" or page.form.get("step") == "form":
+    if not page.is_post or page.form.get("step") == "form":
         return form()
-    change = Change(operation_on(record, action), UUID(record["id"]), body={member: typed or ""})
-    return ask(page, change, _question(record, action, new=typed or ""), form=form)
+    return preview_or_make(page, _action_change(record, action, new=typed or "", body={member: typed or ""}), form=form)
 
 
-@console_page("GET", "POST")
+@page_at("directory/objects/<uuid:object_id>/delete", "object-delete", "GET", "POST")
 def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Delete an object; with all that is below it only for who agrees to how many they are."""
-    record = find(page, object_id)
+    """Delete an object; with objects below it, only if the person agrees to their number."""
+    record = find_object(page, object_id)
     parent = record["parentId"]
-    then = page_address("object", object_id=parent) if parent else page_address("home")
-    change = Change(operation_on(record, "delete"), object_id, query={"recursive": "true"})
-    return ask(page, change, _question(record, "delete", then=then, consent=_consent_to_delete))
+    then = page_url("object", object_id=parent) if parent else page_url("home")
+    query = {"recursive": "true"}
+    return preview_or_make(page, _action_change(record, "delete", query=query, then=then, consent=_consent_to_delete))
 
 
 def _consent_to_delete(dry_run: DryRun) -> str:
-    """What has to be agreed to: the objects below, as many as there are at this moment."""
+    """The sentence to agree to: how many objects are below now; empty if there are none."""
     names = next(item["before"] for item in dry_run["changes"] if item["attribute"] == "distinguishedName")
     below = len(names) - 1
     if below == 0:
@@ -92,72 +98,53 @@ def _consent_to_delete(dry_run: DryRun) -> str:
     return text.format(count=below)
 
 
-@console_page(post="users.reset-password")
+@page_at("directory/objects/<uuid:object_id>/reset-password", "object-reset-password", post="users.reset-password")
 def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Set or generate a password. What a reset means for the account is shown before, by a dry run."""
-    require(page, "directory.reset_password")
-    record = find(page, object_id)
-    operation = operation_on(record, "reset-password")
-    if page.request.method != "POST":
+    """Set or generate a password. A dry run shows first what the reset means for the account."""
+    require_permission(page, "directory.reset_password")
+    record = find_object(page, object_id)
+    operation = operation_for(record, "reset-password")
+    if not page.is_post:
         return _reset_form(page, record)
     generate = page.form.get("how") != "given"
     body = {
         **({"generate": True} if generate else {"newPassword": page.form.get("newPassword", "")}),
-        "mustChange": "mustChange" in page.form,
-        "unlock": "unlock" in page.form,
+        **{name: name in page.form for name in ("mustChange", "unlock")},
     }
     try:
-        answer = Change(operation, object_id, body=body).make(page)
+        answer = Change(operation=operation, about=record, body=body).make(page)
     except GatewayError as refusal:
         return _reset_form(page, record, refusal)
-    tell(page, _("The password of {name} is reset.").format(name=record["name"]))
+    show_success(page, _("The password of {name} is reset.").format(name=record["name"]))
     if not generate:
         return page.redirect("object", object_id=object_id)
     return show_password(page, record, answer["generatedPassword"])
 
 
 def show_password(page: PageContext, record: Record, password: str) -> HttpResponse:
-    """Go on to the page that shows once a password that was generated for an account."""
+    """Redirect to the page that shows an account's generated password once."""
     shown = {"name": record["name"], "password": password}
     return page.redirect_showing(shown, "object-password", object_id=record["id"])
 
 
-@console_page()
+@page_at("directory/objects/<uuid:object_id>/password", "object-password")
 def password(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """A generated password, once. The directory is not asked: whatever happens to it, the password is shown."""
+    """A generated password, shown once. It does not depend on the directory, which may be unreachable by now."""
     context = {"object_id": object_id, "may_reset": page.may("users.reset-password")}
     return page.render("directory/objects/password.html", {**context, "shown": shown_once.take(page.request)})
 
 
 def _reset_form(page: PageContext, record: Record, problem: GatewayError | None = None) -> HttpResponse:
-    """The form with what a reset means; htmx asks for that anew when an option is changed."""
-    given = page.form if page.request.method == "POST" else page.query
-    chosen = {name: name in given for name in ("mustChange", "unlock")}
+    """The form with a preview of the reset, which htmx refreshes when an option changes."""
+    given = page.form if page.is_post else page.query
+    options = {name: name in given for name in ("mustChange", "unlock")}
     if not given:
-        chosen = {"mustChange": True, "unlock": record["account"]["lockedOut"] and page.may("users.unlock")}
-    context: dict[str, Any] = {
-        **frame_of(page, record),
-        **chosen,
-        "how": given.get("how", "generate"),
-        "reason": given.get("reason", ""),
-        "problem": problem,
-    }
-    change = Change("users.reset-password", UUID(record["id"]), body={"generate": True, **chosen})
+        options = {"mustChange": True, "unlock": record["account"]["lockedOut"] and page.may("users.unlock")}
+    preview: DryRun | None = None
     try:
-        context["preview"] = change.preview(page)
+        body = {"generate": True, **options}
+        preview = Change(operation="users.reset-password", about=record, body=body).preview(page)
     except GatewayError as refusal:
-        context["problem"] = problem = problem or refusal
-    return page.render("directory/objects/reset_password.html", context)
-
-
-urls = [
-    *(
-        path(f"directory/objects/<uuid:object_id>/{action}", switch, {"action": action}, name=f"object-{action}")
-        for action in ("enable", "disable", "unlock")
-    ),
-    path("directory/objects/<uuid:object_id>/move", move, name="object-move"),
-    path("directory/objects/<uuid:object_id>/rename", rename, name="object-rename"),
-    path("directory/objects/<uuid:object_id>/delete", delete, name="object-delete"),
-    path("directory/objects/<uuid:object_id>/reset-password", reset_password, name="object-reset-password"),
-    path("directory/objects/<uuid:object_id>/password", password, name="object-password"),
-]
+        problem = problem or refusal
+    shown = {"how": given.get("how", "generate"), "reason": given.get("reason", ""), "preview": preview, **options}
+    return render_object(page, record, "reset_password", problem=problem, **shown)

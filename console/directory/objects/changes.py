@@ -1,119 +1,113 @@
-"""How a change of the directory goes on its pages: shown by a dry run, confirmed with a reason, made, and told of.
+"""How pages change the directory: preview by a dry run, confirm with a reason, make, report.
 
-The forms before it, and what is asked for in them, are the business of each page.
+Each page has its own form before that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from audit.models import Reversible
-from console.page_context import PageContext, page_address
+from audit.log import NOT_APPLIED
+from audit.models import OPEN_OUTCOMES, Reversible
+from console.page_context import PageContext, page_at, page_url
+from console.shared.wording import seconds_since
 from core.errors import GatewayError, InvalidRequest
 from core.text.messages import message
 from directory.errors import VersionMismatch
+from directory.shapes.kinds import Kind
 
 DryRun = Mapping[str, Any]
 _VALUES_SHOWN = 100
 _OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed"})
+_GENERATING_PASSWORDS = frozenset({"users.create", "users.reset-password"})
 
 
-@dataclass(frozen=True, slots=True)
+def _no_consent(_: DryRun) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """An operation on the object with an id, with all of its input. `if_match` is the version the person has seen."""
+    """An operation with all of its input, and the texts of its preview.
+
+    `about` is the record of the object to change, None for a creation. `if_match` is the version that the person has
+    seen. `title` is the heading of the preview, `confirm` the label of its button. `consent` returns a sentence that
+    the person has to agree to, given the dry run, or an empty string. Afterwards `message` is shown on the page at
+    `then`, by default the object's.
+    """
 
     operation: str
-    id: UUID | None = None
-    _: KW_ONLY
+    about: Mapping[str, Any] | None
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     if_match: str | None = None
+    title: str = ""
+    confirm: str = ""
+    message: str = ""
+    then: str = ""
+    is_dangerous: bool = False
+    consent: Callable[[DryRun], str] = _no_consent
 
     def preview(self, page: PageContext) -> DryRun:
         dry_run: DryRun = self._answer(page, query={**self.query, "dryRun": "true"})
         return dry_run
 
     def make(self, page: PageContext) -> Any:
-        """The operation's answer. It is made at once: what people do themselves waits for nobody's approval."""
+        """Make the change and return the operation's answer. Changes by people in the console need no approval."""
         return self._answer(page, query=self.query, reason=page.form.get("reason"))
 
-    def _answer(self, page: PageContext, **how: Any) -> Any:
-        path: dict[str, Any] = {"id": self.id} if self.id else {}
-        return page.answer(self.operation, body=self.body, if_match=self.if_match, **path, **how).body
+    def _answer(self, page: PageContext, **arguments: Any) -> Any:
+        path = {"id": self.about["id"]} if self.about else {}
+        return page.answer(self.operation, body=self.body, if_match=self.if_match, **path, **arguments).body
 
 
-def _nothing(_: DryRun) -> str:
-    return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What the preview of a change asks. `title` is its heading, `confirm` what its button says.
-
-    `about` is the record of the object concerned, to lead back to. `consent` gives the sentence that has to be agreed
-    to as well for what the preview shows, if any. `message` is told when it is done, on the page at `then`: that of the
-    object, where nothing else is said.
-    """
-
-    title: str
-    confirm: str
-    about: Mapping[str, Any] | None
-    message: str
-    then: str = ""
-    dangerous: bool = False
-    consent: Callable[[DryRun], str] = _nothing
-
-
-def ask(
-    page: PageContext,
-    change: Change,
-    question: Question,
-    *,
-    done: Callable[[Any], HttpResponse] | None = None,
-    **how: Any,
+def preview_or_make(
+    page: PageContext, change: Change, *, done: Callable[[Any], HttpResponse] | None = None, **arguments: Any
 ) -> HttpResponse:
-    """Show what a change would do; or make it, when that was confirmed. `how` is as for `preview`.
+    """Show the preview of a change, or make the change if it was confirmed. `arguments` are passed to `render_preview`.
 
-    `done` takes the operation's answer and says where to go on to; else the question does.
+    `done` takes the operation's answer and returns the response; by default the change's `then` is shown.
     """
     if page.form.get("step") != "make":
-        return preview(page, change, question, **how)
+        return render_preview(page, change, **arguments)
     try:
-        _require_consent(page, change, question)
+        # The objects below may have changed since the preview: consent must match what would happen now.
+        sentence = "" if change.consent is _no_consent else change.consent(change.preview(page))
+        if sentence and page.form.get("agreed") != sentence:
+            detail = message("has to be agreed to as it is now")
+            raise InvalidRequest.naming(detail, pointer="#/agreed", sentence=_("Nothing was done."))
         answer = change.make(page)
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
-        return preview(page, change, question, **{**how, "problem": refusal})
+        return render_preview(page, change, **{**arguments, "problem": refusal})
     if done is not None:
         return done(answer)
-    tell(page, question.message)
-    return page.redirect_to(question.then or page_address("object", object_id=change.id))
+    show_success(page, change.message)
+    return page.redirect_to(change.then or page_url("object", object_id=change.about and change.about["id"]))
 
 
-def preview(
+def render_preview(
     page: PageContext,
     change: Change,
-    question: Question,
     *,
     form: Callable[[GatewayError], HttpResponse] | None = None,
     kept: Sequence[tuple[str, str]] | None = None,
     problem: GatewayError | None = None,
     **context: Any,
 ) -> HttpResponse:
-    """Show what a change would do, and ask whether to make it.
+    """Render the preview of a change with a button to confirm it.
 
-    `form` is where it comes from if its input is refused; `kept` are the fields of that form, by default as they were
-    sent; `problem` is what kept it from being made. Raises VersionMismatch for a change with `if_match`: whoever makes
-    such a one says what has changed meanwhile.
+    `form` renders the form again if its input is refused. `kept` are the form's fields, by default as submitted.
+    `problem` is the refusal of an attempt to make the change. Raises VersionMismatch for a change with `if_match`: the
+    caller shows what has changed meanwhile.
     """
-    shown: dict[str, Any] = {}
     try:
         dry_run = change.preview(page)
     except GatewayError as refusal:
@@ -122,46 +116,23 @@ def preview(
         if form is not None:
             return form(problem)
     else:
-        shown = {
-            "preview": dry_run,
-            "changes": [shortened(item, _VALUES_SHOWN) for item in dry_run["changes"]],
-            "consent": question.consent(dry_run),
-        }
-    context = {
-        "question": question,
-        "operation": change.operation,
-        "kept": _sent(page) if kept is None else kept,
-        "has_form": form is not None,
-        "reason": page.form.get("reason", ""),
-        "problem": problem,
-        **shown,
-        **context,
-    }
-    return page.render("directory/objects/preview.html", context)
-
-
-def _sent(page: PageContext) -> list[tuple[str, str]]:
-    fields = page.request.POST.lists()
-    return [(name, str(value)) for name, values in fields if name not in _OWN_FIELDS for value in values]
-
-
-def _require_consent(page: PageContext, change: Change, question: Question) -> None:
-    """Raise InvalidRequest unless the person has agreed to what the change would do now."""
-    if question.consent is _nothing:
-        return
-    sentence = question.consent(change.preview(page))
-    if sentence and page.form.get("agreed") != sentence:
-        detail = message("has to be agreed to as it is now")
-        raise InvalidRequest.naming(detail, pointer="#/agreed", sentence=_("Nothing was done."))
+        changes = [shorten_values(item, _VALUES_SHOWN) for item in dry_run["changes"]]
+        context |= {"preview": dry_run, "changes": changes, "consent": change.consent(dry_run)}
+    if kept is None:
+        sent = page.request.POST.lists()
+        kept = [(name, str(value)) for name, values in sent if name not in _OWN_FIELDS for value in values]
+    given = {"change": change, "kept": kept, "has_form": form is not None, "reason": page.form.get("reason", "")}
+    return page.render("directory/objects/preview.html", {**given, "problem": problem, **context})
 
 
 def _raise_if_stale(change: Change, refusal: GatewayError) -> None:
+    """Raise a VersionMismatch on, since only the change's own page can show what others have changed."""
     if isinstance(refusal, VersionMismatch) and change.if_match is not None:
         raise refusal
 
 
-def shortened(change: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """A change with at most so many values of each side, and how many there are besides."""
+def shorten_values(change: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """A change with at most `most` values on each side, and the number of the others."""
     cut = {side: values[:most] for side, values in change.items() if side in ("before", "after")}
     for side, values in cut.items():
         if rest := len(change[side]) - len(values):
@@ -169,23 +140,44 @@ def shortened(change: Mapping[str, Any], most: int) -> dict[str, Any]:
     return {"attribute": change["attribute"], **cut}
 
 
-def tell(page: PageContext, message: str) -> None:
-    """Tell on the next page what was done."""
+def show_success(page: PageContext, message: str) -> None:
+    """Show on the next page what was done, with links to its log record and to undo it."""
     messages.success(page.request, format_html("{} {}", message, record_link(page)))
 
 
 def record_link(page: PageContext) -> str | SafeString:
-    """A link to the log record of the change that this request has made, for whom may read it, and one to undo it."""
+    """A link to the log record of this request's change, and one to undo it, as far as the person may use them."""
     if not page.may("operations.search"):
         return ""
     found = page.perform("operations.search", query={"callId": str(page.call.call_id), "pageSize": "10"})["items"]
-    if not found:  # there was nothing to do
+    if not found:  # nothing was changed
         return ""
-    # Newest first: what followed from the change has records, too, which were begun after it.
+    # The newest is first; dependent changes have records that begin after that of the change.
     record = found[-1]
-    address = page_address("log-record", record_id=record["id"])
+    address = page_url("log-record", record_id=record["id"])
     link = format_html('<a href="{}">{}</a>.', address, _("See its log record"))
     if record["reversible"] == Reversible.NONE or not page.may("operations.revert"):
         return link
-    undo = page_address("log-revert", record_id=record["id"])
+    undo = page_url("log-revert", record_id=record["id"])
     return format_html('{} <a href="{}">{}</a>', link, undo, _("Undo"))
+
+
+@page_at("directory/changes/<uuid:record_id>", "own-change", get="operations.read-own")
+def own_change(page: PageContext, record_id: UUID) -> HttpResponseBase:
+    """A change whose answer is late: whether it was made. The page polls and gets 204 until that is known."""
+    change = page.perform("operations.read-own", id=record_id)
+    is_open = change["outcome"] in OPEN_OUTCOMES
+    if is_open and page.is_partial:
+        return HttpResponse(status=204)
+    target, action = change["target"] or {}, change["operation"].rpartition(".")[2]
+    context = {
+        "change": change,
+        "is_open": is_open,
+        "waited": seconds_since(change["at"]),
+        "was_not_made": change["code"] == NOT_APPLIED,
+        "is_there": bool(target.get("id")) and target["kind"] in list(Kind) and action != "delete",
+        "may_have_password": change["operation"] in _GENERATING_PASSWORDS,
+        "may_undo": change["reversible"] != Reversible.NONE and page.may("operations.revert"),
+        "may_see_log": page.may("operations.read"),
+    }
+    return page.render("directory/own_change.html", context)

@@ -1,124 +1,231 @@
-"""What stands in the form of an object, and the body of a change that it makes: only what the person has changed."""
+"""The form of an object: which attributes it has for each kind, their values, and the update that it makes.
+
+All other attributes are on the tab "All attributes" and can be edited under "Another attribute".
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, NamedTuple
 
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
-from console.directory.objects.fields import SECTIONS, Field, Form, fields_of
-from console.directory.objects.page import Record
 from directory.errors import AttributesConflict
+from directory.shapes.inputs import pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
+from directory.shapes.wording.labels import label_of
 
-How = Literal["replace", "add", "remove", "clear"]
-_EXPIRES, _MUST_CHANGE, _NEVER_EXPIRES = (
-    "account.expiresAt",
-    "account.mustChangePassword",
-    "account.passwordNeverExpires",
-)
-_BOXES: Final = (_NEVER_EXPIRES, _MUST_CHANGE)
-_SCOPE, _TYPE = "group.scope", "group.type"
-_CHECKED: Final = "on"
-"""What a browser sends for a box that is ticked; for another it sends nothing."""
+Record = Mapping[str, Any]
+"""An object as operations return it."""
+
+_TEXT, _LINES, _OBJECT = "text", "lines", "object"
+_INPUT_TYPES = {
+    "info": _TEXT,
+    "street": _TEXT,
+    "streetAddress": _TEXT,
+    "proxyAddresses": _LINES,
+    "servicePrincipalName": _LINES,
+    "directReports": _OBJECT,
+    "managedBy": _OBJECT,
+    "manager": _OBJECT,
+}
+"""How values are typed: a text of several lines, one value a line, or an object's name; all others in one line."""
+_HELP = {
+    "sAMAccountName": gettext_noop("sAMAccountName, the name before Windows 2000"),
+    "proxyAddresses": gettext_noop("SMTP: before the main one, smtp: before the others"),
+}
+_DESCRIBED = ("displayName", "description")
+_PERSON = ("givenName", "sn", *_DESCRIBED)
+_CONTACT = ("mail", "telephoneNumber", "mobile", "proxyAddresses")
+_ORGANISATION = ("title", "department", "company", "manager")
+_CITY = ("l", "st", "postalCode")
+_MACHINE_NAMES = ("sAMAccountName", "dNSHostName", "servicePrincipalName")
+
+TITLES: Mapping[Kind, str] = {
+    Kind.USER: gettext_noop("New user"),
+    Kind.GROUP: gettext_noop("New group"),
+    Kind.COMPUTER: gettext_noop("New computer"),
+    Kind.ORGANIZATIONAL_UNIT: gettext_noop("New organizational unit"),
+    Kind.CONTACT: gettext_noop("New contact"),
+}
+"""The title of the form for a new object of a kind; the others are titled `New object`."""
+SECTIONS: Mapping[Kind, Mapping[str, Sequence[str]]] = {
+    Kind.USER: {
+        gettext_noop("Person"): (*_PERSON, "initials"),
+        gettext_noop("Sign-in names"): ("userPrincipalName", "sAMAccountName"),
+        gettext_noop("Contact"): (*_CONTACT, "physicalDeliveryOfficeName", "wWWHomePage"),
+        gettext_noop("Organisation"): (*_ORGANISATION, "employeeID", "employeeNumber", "info"),
+        gettext_noop("Address"): ("streetAddress", *_CITY),
+    },
+    Kind.GROUP: {gettext_noop("Group"): (*_DESCRIBED, "sAMAccountName", "mail", "managedBy", "info")},
+    Kind.COMPUTER: {
+        gettext_noop("Computer"): (*_DESCRIBED, "location", "managedBy"),
+        gettext_noop("Names"): _MACHINE_NAMES,
+    },
+    Kind.SERVICE_ACCOUNT: {
+        gettext_noop("Service account"): (*_DESCRIBED, "managedBy"),
+        gettext_noop("Names"): _MACHINE_NAMES,
+    },
+    Kind.ORGANIZATIONAL_UNIT: {
+        gettext_noop("Organizational unit"): (*_DESCRIBED, "managedBy"),
+        gettext_noop("Address"): ("street", *_CITY),
+    },
+    Kind.CONTACT: {
+        gettext_noop("Person"): _PERSON,
+        gettext_noop("Contact"): _CONTACT,
+        gettext_noop("Organisation"): (*_ORGANISATION, "info"),
+    },
+    Kind.CONTAINER: {gettext_noop("Container"): _DESCRIBED},
+    Kind.OBJECT: {gettext_noop("Object"): _DESCRIBED},
+}
+"""The attributes of the overview and the form, by kind and title of their section."""
+READ_ONLY: Mapping[Kind, Sequence[str]] = {
+    Kind.USER: ("directReports",),
+    Kind.COMPUTER: ("operatingSystem", "operatingSystemVersion"),
+    Kind.ORGANIZATIONAL_UNIT: ("gPLink",),
+}
+"""Attributes that the overview shows, but that others write: back links, the computer itself, Group Policy."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraAttribute:
-    """A line under "another attribute": its name, what happens to its values, and these, one a line."""
+class Field:
+    """A form's field for an attribute, with the text in it."""
+
+    attribute: str
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        return label_of(self.attribute)
+
+    @property
+    def key(self) -> str:
+        """The field's name in a form."""
+        return f"attributes.{self.attribute}"
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer by which a refusal names it."""
+        return pointer("replace", self.attribute)
+
+    @property
+    def input_type(self) -> str:
+        return _INPUT_TYPES.get(self.attribute, "line")
+
+    @property
+    def help(self) -> str:
+        """In English; it is translated where it is shown."""
+        return _HELP.get(self.attribute, "")
+
+    @property
+    def is_long(self) -> bool:
+        return self.input_type in (_TEXT, _LINES) or "\n" in self.text
+
+    @property
+    def values(self) -> list[str]:
+        """The values typed, one a line. A text is a single value with CRLF line ends, as Windows tools write it."""
+        if self.input_type == _TEXT:
+            return [self.text.replace("\n", "\r\n")] if self.text.strip() else []
+        return _split_lines(self.text)
+
+
+def fields_of(kind: Kind) -> list[Field]:
+    return [Field(name) for names in SECTIONS[kind].values() for name in names]
+
+
+OBJECT_REFERENCES = frozenset(name.lower() for name, form in _INPUT_TYPES.items() if form == _OBJECT)
+"""Attributes whose values are distinguished names, in lower case."""
+READ_ATTRIBUTES = ",".join(
+    dict.fromkeys(
+        [
+            *(name for sections in SECTIONS.values() for names in sections.values() for name in names),
+            *(name for names in READ_ONLY.values() for name in names),
+            *("objectSid", "primaryGroupID"),
+        ]
+    )
+)
+"""The attributes that an object's pages read, for all kinds, joined by commas."""
+
+_EXPIRES = "account.expiresAt"
+_CHECKBOXES = ("account.passwordNeverExpires", "account.mustChangePassword")
+_CHECKED = "on"
+"""What browsers send for a ticked box; they send nothing for others."""
+_SCOPE, _TYPE = "group.scope", "group.type"
+
+
+class ExtraAttribute(NamedTuple):
+    """A line under "Another attribute": its name, the kind of update (`replace`, `add`, …), and values, one a line."""
 
     name: str = ""
     how: str = "replace"
     values: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A field with what stands in it, and where a refusal names it."""
-
-    field: Field
-    text: str
-
-    @property
-    def pointer(self) -> str:
-        return f"#/replace/{self.field.attribute}"
-
-    @property
-    def is_long(self) -> bool:
-        return self.field.form in (Form.TEXT, Form.LINES) or "\n" in self.text
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The form of an object: `values` by field as they stand there, `seen` as they were when it was opened.
+    """The content of an object's form: `values` by field now, `seen` by field when the form was opened.
 
-    `version` is that of the object when it was opened; both are empty for an object to be made.
+    `version` is the object's when the form was opened. `seen` and `version` are empty for a new object.
     """
 
     kind: Kind
     values: Mapping[str, str]
     seen: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
-    others: tuple[ExtraAttribute, ...] = ()
+    extra_attributes: tuple[ExtraAttribute, ...] = ()
 
     @classmethod
-    def of(cls, record: Record) -> "Draft":
-        values = _values_of(record)
+    def from_record(cls, record: Record) -> "Draft":
+        values = _field_values(record)
         return cls(kind=record["kind"], values=values, seen=values, version=record["version"])
 
     @classmethod
-    def typed(cls, kind: Kind, form: QueryDict) -> "Draft":
-        """What a person has sent."""
-        seen = _read_seen(form.get("seen", ""))
-        lines = zip(
-            *(form.getlist(name) for name in ("other.name", "other.how", "other.values")),
-            strict=False,
-        )
+    def from_form(cls, kind: Kind, form: QueryDict) -> "Draft":
+        """The draft that a form sent. A missing field is unchanged, except for a box, which is then unticked."""
+        seen = _parse_seen(form.get("seen", ""))
+        unsent = {**seen, **dict.fromkeys(_CHECKBOXES, "")}
+        lines = zip(*(form.getlist(f"other.{name}") for name in ExtraAttribute._fields), strict=False)
+        others = (ExtraAttribute(name.strip(), how, _normalize_line_ends(values)) for name, how, values in lines)
         return cls(
             kind=kind,
-            values={key: _text(form, key, seen) for key, _ in _labels(kind)},
+            values={key: _normalize_line_ends(form.get(key, unsent.get(key, ""))) for key in _field_labels(kind)},
             seen=seen,
             version=form.get("version", ""),
-            others=tuple(
-                ExtraAttribute(name.strip(), how, values.replace("\r\n", "\n"))
-                for name, how, values in lines
-                if name.strip() or values.strip()
-            ),
+            extra_attributes=tuple(other for other in others if other.name or other.values.strip()),
         )
 
-    def rebased(self, record: Record) -> "Draft":
-        """The same on what the object has become since: what the person did not touch is as it is now."""
-        now = _values_of(record)
-        kept = {key: value for key, value in self.values.items() if value != self.seen.get(key, "")}
-        return replace(self, values={**now, **kept}, seen=now, version=record["version"])
+    @property
+    def changed(self) -> dict[str, str]:
+        """The fields that the person has changed."""
+        return {key: text for key, text in self.values.items() if text != self.seen.get(key, "")}
 
-    def changed_meanwhile(self, record: Record) -> list[dict[str, Any]]:
-        """What differs between the object as it was seen and as it is: changes for `approvals/_changes.html`, by
-        label."""
-        now = _values_of(record)
+    def rebased(self, record: Record) -> "Draft":
+        """The person's changes applied to the object as it is now; untouched fields take the present values."""
+        now = _field_values(record)
+        return replace(self, values={**now, **self.changed}, seen=now, version=record["version"])
+
+    def concurrent_changes(self, record: Record) -> list[dict[str, Any]]:
+        """What others have changed since the form was opened, by label, for `approvals/_changes.html`."""
+        now = _field_values(record)
         return [
-            {"attribute": label, "before": _lines(self.seen.get(key, "")), "after": _lines(now[key])}
-            for key, label in _labels(self.kind)
+            {"attribute": label, "before": _split_lines(self.seen.get(key, "")), "after": _split_lines(now[key])}
+            for key, label in _field_labels(self.kind).items()
             if self.seen.get(key, "") != now[key]
         ]
 
     def as_fields(self) -> list[tuple[str, str]]:
-        """The fields as a form sends them, for a page that keeps them."""
-        further = [
-            pair
-            for other in self.others
-            for pair in (("other.name", other.name), ("other.how", other.how), ("other.values", other.values))
-        ]
-        return [*self.values.items(), ("seen", self.seen_as_json), ("version", self.version), *further]
+        """The draft as hidden fields, for a page that passes it on."""
+        others = [(f"other.{name}", text) for other in self.extra_attributes for name, text in other._asdict().items()]
+        return [*self.values.items(), ("seen", self.seen_as_json), ("version", self.version), *others]
 
     @property
-    def sections(self) -> list[tuple[str, list[Filled]]]:
+    def sections(self) -> list[tuple[str, list[Field]]]:
         return [
-            (section.title, [Filled(field, self.values.get(field.key, "")) for field in section.fields])
-            for section in SECTIONS[self.kind]
+            (title, [Field(name, self.values.get(Field(name).key, "")) for name in names])
+            for title, names in SECTIONS[self.kind].items()
         ]
 
     @property
@@ -127,104 +234,89 @@ class Draft:
 
     @property
     def account(self) -> dict[str, str]:
-        """What stands in the options of an account."""
-        return self._options("account")
+        """The values of the account options."""
+        return self._options("account.")
 
     @property
     def group(self) -> dict[str, str]:
-        """What stands in the options of a group, a new one's at first."""
-        return {"scope": "global", "type": "security"} | self._options("group")
+        """The values of the group options, by default a global security group."""
+        return {"scope": "global", "type": "security"} | self._options("group.")
 
-    def _options(self, of: str) -> dict[str, str]:
-        return {
-            key.removeprefix(f"{of}."): text for key, text in self.values.items() if key.startswith(f"{of}.") and text
-        }
+    def _options(self, prefix: str) -> dict[str, str]:
+        given = ((key, text) for key, text in self.values.items() if text and key.startswith(prefix))
+        return {key.removeprefix(prefix): text for key, text in given}
 
     def body(self) -> dict[str, Any]:
-        """The body of an update, or of a creation but for what names the object; raises AttributesConflict."""
-        body: dict[str, Any] = {**self._updates()}
-        if account := dict(self._account()):
-            body["account"] = account
-        if group := {key.removeprefix("group."): self.values[key] for key in (_SCOPE, _TYPE) if self._has_new(key)}:
-            body["group"] = group
-        return body
+        """The changed members of an update; for a creation all but those that name the object.
 
-    def _has_new(self, key: str) -> bool:
-        return key in self.values and self.values[key] != self.seen.get(key, "")
-
-    def _updates(self) -> dict[str, Any]:
+        Raises AttributesConflict if an attribute is both in its own field and under "Another attribute".
+        """
+        changed = self.changed
         replaced: dict[str, list[str]] = {}
         cleared: list[str] = []
-        updates: dict[str, Any] = {"replace": replaced, "add": {}, "remove": {}, "clear": cleared}
-        for item in fields_of(self.kind):
-            if self._has_new(item.key):
-                if values := item.values_of(self.values[item.key]):
-                    replaced[item.attribute] = values
+        body: dict[str, Any] = {"replace": replaced, "add": {}, "remove": {}, "clear": cleared}
+        for each in fields_of(self.kind):
+            if each.key in changed:
+                if values := Field(each.attribute, changed[each.key]).values:
+                    replaced[each.attribute] = values
                 else:
-                    cleared.append(item.attribute)
-        for other in self.others:
-            _require_once(other, [*replaced, *cleared])
+                    cleared.append(each.attribute)
+        for other in self.extra_attributes:
+            # A JSON object can have the attribute only once: the later value would silently win.
+            if other.name.lower() in (name.lower() for name in (*replaced, *cleared)):
+                detail = _("{name} is written in two places of this form").format(name=other.name)
+                raise AttributesConflict.naming(detail, pointer="#/other")
             if other.how == "clear":
                 cleared.append(other.name)
             else:
-                updates.get(other.how, replaced).setdefault(other.name, []).extend(_lines(other.values))
-        return {name: update for name, update in updates.items() if update}
-
-    def _account(self) -> Iterator[tuple[str, Any]]:
-        if self._has_new(_EXPIRES):
-            moment = self.values[_EXPIRES]
+                body.get(other.how, replaced).setdefault(other.name, []).extend(_split_lines(other.values))
+        account: dict[str, Any] = {key: changed[key] == _CHECKED for key in _CHECKBOXES if key in changed}
+        if (moment := changed.get(_EXPIRES)) is not None:
             with_seconds = f"{moment}:00" if moment.count(":") == 1 else moment
-            yield "expiresAt", f"{with_seconds}Z" if moment else None
-        for key in _BOXES:
-            if self._has_new(key):
-                yield key.removeprefix("account."), self.values[key] == _CHECKED
+            account[_EXPIRES] = f"{with_seconds}Z" if moment else "never"
+        body["account"] = {key.removeprefix("account."): value for key, value in account.items()}
+        body["group"] = {key.removeprefix("group."): changed[key] for key in (_SCOPE, _TYPE) if key in changed}
+        return {name: update for name, update in body.items() if update}
 
 
-def _require_once(other: ExtraAttribute, written: list[str]) -> None:
-    """A JSON object could say it once only, so the later one would win without a word."""
-    if other.name.lower() in (name.lower() for name in written):
-        detail = _("{name} is written in two places of this form").format(name=other.name)
-        raise AttributesConflict.naming(detail, pointer="#/other")
-
-
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
-def _text(form: QueryDict, key: str, seen: Mapping[str, str]) -> str:
-    """What stands in a field; one that was not sent is as it was, but for a box, which is not ticked then."""
-    unsent = "" if key in _BOXES else seen.get(key, "")
-    return form.get(key, unsent).replace("\r\n", "\n")
+def _normalize_line_ends(text: str) -> str:
+    """A text with LF line ends: browsers send CRLF, and Windows stores it."""
+    return text.replace("\r\n", "\n")
 
 
-def _labels(kind: Kind) -> Iterator[tuple[str, str]]:
-    """All fields of a kind's form, each with its label."""
-    yield from ((item.key, item.label) for item in fields_of(kind))
+def _field_labels(kind: Kind) -> dict[str, str]:
+    """The labels of all fields of a kind's form, by field name."""
+    labels = {each.key: each.label for each in fields_of(kind)}
     if kind in ACCOUNT_KINDS:
-        yield from (
-            (_EXPIRES, _("Account expires")),
-            (_NEVER_EXPIRES, _("Password never expires")),
-            (_MUST_CHANGE, _("Must change password")),
-        )
-    if kind is Kind.GROUP:
-        yield from ((_SCOPE, _("Scope")), (_TYPE, _("Type")))
+        account = (_("Account expires"), _("Password never expires"), _("Must change password"))
+        labels |= zip((_EXPIRES, *_CHECKBOXES), account, strict=True)
+    if kind == Kind.GROUP:
+        labels |= {_SCOPE: _("Scope"), _TYPE: _("Type")}
+    return labels
 
 
-def _values_of(record: Record) -> dict[str, str]:
-    """What stands in the form of an object as it is."""
+def _field_values(record: Record) -> dict[str, str]:
+    """The present values of all fields, by field name."""
     kind, account, group = record["kind"], record["account"], record["group"]
-    values = {item.key: item.text_of(record["attributes"].get(item.attribute, [])) for item in fields_of(kind)}
+    values = {
+        each.key: _normalize_line_ends("\n".join(record["attributes"].get(each.attribute, [])))
+        for each in fields_of(kind)
+    }
     if kind in ACCOUNT_KINDS:
         moment = parse_datetime(account["expiresAt"]) if account["expiresAt"] else None
         values[_EXPIRES] = f"{moment:%Y-%m-%dT%H:%M:%S}".removesuffix(":00") if moment else ""
-        values |= {key: _CHECKED if account[key.removeprefix("account.")] else "" for key in _BOXES}
+        values |= {key: _CHECKED if account[key.removeprefix("account.")] else "" for key in _CHECKBOXES}
     if kind == Kind.GROUP:
         values[_SCOPE], values[_TYPE] = group["scope"], group["type"]
     return values
 
 
-def _read_seen(text: str) -> dict[str, str]:
-    """What the form has kept of the object as it was seen; nothing for what no form of ours has sent."""
+def _parse_seen(text: str) -> dict[str, str]:
+    """The `seen` values that the form sent as JSON; empty if it is not JSON of ours."""
     try:
         seen = json.loads(text)
     except ValueError:

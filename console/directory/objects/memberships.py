@@ -1,170 +1,211 @@
-"""Who belongs to a group, what somebody belongs to, and changing either: always a change of the group's members."""
+"""A group's members, an object's groups, and changes of both, which always change the group's `member` attribute.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+Two objects can be compared side by side, to add one to the other's groups or remove it from several at once.
+"""
+
+from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from console.directory.objects.changes import Change, Question, ask
+from console.directory.objects.changes import Change, preview_or_make
+from console.directory.objects.form import Record, fields_of
 from console.directory.objects.page import (
-    Record,
-    find,
-    frame_of,
+    direct_groups,
+    find_object,
+    is_primary_group,
     may_change,
-    operation_on,
-    require,
+    object_url,
+    operation_for,
+    render_object,
+    require_permission,
     resource_of,
 )
-from console.page_context import PageContext, console_page, page_address
-from console.shared.safe_redirect import own_path
-from core.errors import GatewayError
+from console.directory.selection.actions import find_chosen, step_for
+from console.directory.selection.pages import start_task
+from console.directory.selection.tasks import Task
+from console.page_context import PageContext, page_at, same_site_path
+from core.errors import GatewayError, InvalidRequest
 from core.shapes import parse_guid
 
-_AT_ONCE: Final = "50"
-_FOUND_AT_ONCE: Final = "25"
-_MOST_COMPARED: Final = "1000"
-_HAVE_GROUPS: Final = frozenset({"users", "computers", "groups"})
-_CAN_BE_MEMBERS: Final = (
+_PAGE_SIZE = "50"
+_MAX_FOUND = "25"
+# Foreign security principals stand for principals of trusted forests.
+_POSSIBLE_MEMBERS = (
     "(|(objectClass=user)(objectClass=group)(objectClass=contact)(objectClass=foreignSecurityPrincipal))"
 )
-_GROUPS: Final = "(objectClass=group)"
+_IDENTIFYING = frozenset({"givenName", "sn", "initials", "displayName", "sAMAccountName", "userPrincipalName"})
+"""Attributes that always differ between two people; the page's heading shows their names."""
 
 
-@console_page()
+@page_at("directory/objects/<uuid:object_id>/members", "object-members")
 def members(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """The page, which comes at once, or its members, which take the directory longer where they are thousands."""
-    record = find(page, object_id)
+    """The members of a group. They load after the page, since a group can have thousands."""
+    record = find_object(page, object_id)
     is_part = page.is_partial and page.request.headers.get("HX-Target") == "found"
     context = {
-        **frame_of(page, record, "object-members"),
         "nested": _is_nested(page),
         "may_edit": may_change(page, record) and page.may("groups.change-members"),
         "part": "console/directory/objects/_members_found.html",
     }
     if is_part or "now" in page.query:
-        context |= _members_of(page, record)
-    return page.render(
-        "directory/objects/_members_found.html" if is_part else "directory/objects/members.html", context
-    )
+        found = _list_page(page, "groups.list-members", record, attributes="primaryGroupID,mail,description")
+        context |= {"found": found, "rows": [(item, is_primary_group(record, item)) for item in found["items"]]}
+    return render_object(page, record, "_members_found" if is_part else "members", **context)
 
 
-def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
-    """A page of a group's members, each with whether the group is its primary one."""
-    found = _listed(page, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
-    rows = [(item, _is_primary(record, item)) for item in found["items"]]
-    return {"found": found, "rows": rows}
-
-
-@console_page()
+@page_at("directory/objects/<uuid:object_id>/groups", "object-groups")
 def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    record = find(page, object_id)
-    found = _listed(page, operation_on(record, "list-groups"), object_id, attributes="objectSid,description")
-    rows = [(item, _is_primary(item, record)) for item in found["items"]]
-    return page.render(
-        "directory/objects/groups.html",
-        {
-            **frame_of(page, record, "object-groups"),
-            "found": found,
-            "rows": rows,
-            "nested": _is_nested(page),
-            "may_edit": page.may("groups.change-members"),
-        },
+    record = find_object(page, object_id)
+    found = _list_page(page, operation_for(record, "list-groups"), record, attributes="objectSid,description")
+    return render_object(
+        page,
+        record,
+        "groups",
+        found=found,
+        rows=[(item, is_primary_group(item, record)) for item in found["items"]],
+        nested=_is_nested(page),
+        may_edit=page.may("groups.change-members"),
     )
 
 
-def direct_groups(page: PageContext, record: Record) -> list[Record]:
-    """The groups that an object, read with primaryGroupID, is in directly, by name.
-
-    The primary group, which is no matter of membership, is left out; kinds that belong to no groups have none.
-    """
-    resource = resource_of(record)
-    if resource not in _HAVE_GROUPS:
-        return []
-    query = {"sort": "name", "pageSize": _MOST_COMPARED, "attributes": "objectSid,description", "nested": "false"}
-    found: list[Record] = page.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
-    return [group for group in found if not _is_primary(group, record)]
-
-
-def _listed(page: PageContext, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
+def _list_page(page: PageContext, operation: str, record: Record, *, attributes: str) -> Any:
+    """A page of members or groups, filtered as the URL says."""
+    wanted = {"sort": "name", "pageSize": _PAGE_SIZE, "attributes": attributes}
     given: dict[str, str] = {name: page.query[name] for name in ("q", "cursor") if name in page.query}
     nested = "true" if _is_nested(page) else "false"
-    wanted: dict[str, str] = {"sort": "name", "pageSize": _AT_ONCE, "attributes": attributes, "nested": nested}
-    found: Mapping[str, Any] = page.perform(operation, id=object_id, query={**wanted, **given})
-    return found
+    return page.perform(operation, id=record["id"], query={**wanted, "nested": nested, **given})
 
 
 def _is_nested(page: PageContext) -> bool:
     return page.query.get("nested") == "true"
 
 
-def _is_primary(group: Record, member: Record) -> bool:
-    """Whether it is the member's primary group, which the member names by the last number of the group's SID."""
-    sids, numbers = group["attributes"]["objectSid"], member["attributes"]["primaryGroupID"]
-    return bool(sids and numbers) and str(sids[0]).rpartition("-")[2] == numbers[0]
-
-
-@console_page("POST")
+@page_at("directory/objects/<uuid:object_id>/members/change", "object-change-members", "POST")
 def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Add members (`add`) to a group and remove others (`remove`); `back` is the page to return to."""
-    record = find(page, object_id)
-    form = page.request.POST
-    body = {name: form.getlist(name) for name in ("add", "remove")}
-    members = page_address("object-members", object_id=object_id)
-    back = own_path(page.request, form.get("back", "")) or members
-    question = Question(
+    record = find_object(page, object_id)
+    body = {name: page.request.POST.getlist(name) for name in ("add", "remove")}
+    change = Change(
+        operation="groups.change-members",
+        about=record,
+        body=body,
         title=_("Change the members of {name}?").format(name=record["name"]),
         confirm=_("Change the members"),
-        about=record,
-        then=back,
         message=_("The members of {name} are changed.").format(name=record["name"]),
-        dangerous=bool(form.getlist("remove")),
+        then=_return_url(page, record, "members"),
+        is_dangerous=bool(body["remove"]),
     )
-    change = Change("groups.change-members", object_id, body=body)
-    return ask(page, change, question)
+    return preview_or_make(page, change)
 
 
-@console_page(get="objects.search")
-def look(page: PageContext, object_id: UUID, template: str, filter: str, several: bool) -> HttpResponse:
-    """Look for new members of a group, where what was chosen before is kept, or for a group to become a member of."""
-    record = find(page, object_id)
-    require(page, "directory.manage_membership")
-    chosen = [guid for text in page.request.GET.getlist("add") if (guid := parse_guid(text))] if several else []
-    found: Sequence[Record] = ()
-    problem = None
-    if "q" in page.query:
-        query = {"q": page.query["q"], "filter": filter, "sort": "name", "pageSize": _FOUND_AT_ONCE}
-        try:
-            answer = page.perform("objects.search", query={**query, "attributes": "mail,description"})
-        except GatewayError as refusal:
-            problem = refusal
-        else:
-            found = [item for item in answer["items"] if item["id"] not in map(str, (*chosen, record["id"]))]
-    context = {
-        **frame_of(page, record),
-        "chosen": [find(page, guid) for guid in chosen],
-        "found": found,
-        "problem": problem,
-    }
-    return page.render(template, context)
+def _return_url(page: PageContext, record: Record, view: str) -> str:
+    """The page to return to: the form's `back` if it is one of ours, else the object's view."""
+    return same_site_path(page.request, page.form.get("back", "")) or object_url(record, view)
 
 
-urls = [
-    path("directory/objects/<uuid:object_id>/members", members, name="object-members"),
-    path("directory/objects/<uuid:object_id>/members/change", change_members, name="object-change-members"),
-    path(
-        "directory/objects/<uuid:object_id>/members/add",
-        look,
-        {"template": "directory/objects/add_members.html", "filter": _CAN_BE_MEMBERS, "several": True},
-        name="object-add-members",
-    ),
-    path("directory/objects/<uuid:object_id>/groups", groups, name="object-groups"),
-    path(
-        "directory/objects/<uuid:object_id>/groups/join",
-        look,
-        {"template": "directory/objects/join.html", "filter": _GROUPS, "several": False},
-        name="object-join",
-    ),
-]
+@page_at("directory/objects/<uuid:object_id>/members/add", "object-add-members", get="objects.search")
+def find_members(page: PageContext, object_id: UUID) -> HttpResponse:
+    """Search for new members of a group; those chosen before are kept."""
+    texts = page.request.GET.getlist("add")
+    return _render_search(
+        page, object_id, "add_members", _POSSIBLE_MEMBERS, [guid for text in texts if (guid := parse_guid(text))]
+    )
+
+
+@page_at("directory/objects/<uuid:object_id>/groups/join", "object-join", get="objects.search")
+def find_group(page: PageContext, object_id: UUID) -> HttpResponse:
+    """Search for a group to join."""
+    return _render_search(page, object_id, "join", "(objectClass=group)", ())
+
+
+def _render_search(
+    page: PageContext, object_id: UUID, template: str, condition: str, chosen: Collection[UUID]
+) -> HttpResponse:
+    record = find_object(page, object_id)
+    require_permission(page, "directory.manage_membership")
+    found, problem = [], None
+    try:
+        found = _find_by_query(page, "objects.search", {*map(str, chosen), record["id"]}, filter=condition)
+    except GatewayError as refusal:
+        problem = refusal
+    context = {"chosen": [find_object(page, guid) for guid in chosen], "found": found, "problem": problem}
+    return render_object(page, record, template, **context)
+
+
+def _find_by_query(page: PageContext, operation: str, known: Collection[str], **query: str) -> list[Record]:
+    """Objects that match the page's `q`, except those with `known` ids."""
+    if "q" not in page.query:
+        return []
+    wanted = {"q": page.query["q"], "sort": "name", "pageSize": _MAX_FOUND, "attributes": "mail,description"}
+    found = page.perform(operation, query={**wanted, **query})["items"]
+    return [item for item in found if item["id"] not in known]
+
+
+@page_at("directory/objects/<uuid:object_id>/compare", "object-compare", get="objects.search")
+def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    """Search for the object to compare with (`q`), or show both (`with`)."""
+    record = find_object(page, object_id)
+    if (other_id := parse_guid(page.query.get("with", ""))) is None:
+        found = _find_by_query(page, f"{resource_of(record)}.search", {record["id"]})
+        return render_object(page, record, "compare", found=found)
+    other = find_object(page, other_id)
+    own, others = ({str(group["id"]): group for group in direct_groups(page, each)} for each in (record, other))
+    names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _IDENTIFYING]
+    pairs = [(name, record["attributes"].get(name, []), other["attributes"].get(name, [])) for name in names]
+    return render_object(
+        page,
+        record,
+        "compare",
+        other=other,
+        differing=[pair for pair in pairs if sorted(pair[1]) != sorted(pair[2])],
+        same=[(name, values) for name, values, of_other in pairs if values and sorted(values) == sorted(of_other)],
+        own_alone=[group for id, group in own.items() if id not in others],
+        others_alone=[group for id, group in others.items() if id not in own],
+        of_both=[group for id, group in own.items() if id in others],
+        may_edit=page.may("groups.change-members"),
+    )
+
+
+@page_at(
+    "directory/objects/<uuid:object_id>/groups/take",
+    "object-take-groups",
+    "POST",
+    post="groups.change-members",
+    fixed={"member": "add"},
+)
+@page_at(
+    "directory/objects/<uuid:object_id>/groups/leave",
+    "object-leave",
+    "POST",
+    post="groups.change-members",
+    fixed={"member": "remove"},
+)
+def change_groups(page: PageContext, object_id: UUID, member: str) -> HttpResponse:
+    """Add the object to the chosen groups (`group`) or remove it from them, after a preview of each change."""
+    require_permission(page, "directory.manage_membership")
+    record, chosen = find_object(page, object_id), page.request.POST.getlist("group")
+    if not chosen:
+        raise InvalidRequest(_("Choose at least one group."))
+    groups = find_chosen(page, chosen)
+    name, count, is_leaving = record["name"], len(groups), member == "remove"
+    if is_leaving:
+        title = ngettext("Remove {name} from {count} group?", "Remove {name} from {count} groups?", count)
+        one, many, did, says = _("Leave the group"), _("Leave {} groups"), _("left"), _("Remove {name}")
+    else:
+        title = ngettext("Add {name} to {count} group?", "Add {name} to {count} groups?", count)
+        one, many, did, says = _("Add to the group"), _("Add to {} groups"), _("joined"), _("Add {name}")
+    says, document = says.format(name=name), {member: [record["id"]]}
+    task = Task(
+        title=title.format(name=name, count=count),
+        confirm=one,
+        confirm_many=many,
+        did=did,
+        steps=[step_for("groups.change-members", group, document, says=says) for group in groups],
+        then=_return_url(page, record, "groups"),
+        is_dangerous=is_leaving,
+    )
+    return start_task(page, task)

@@ -1,51 +1,56 @@
-"""The page of a directory object: what it is, all of its attributes, its history. What is done with it is elsewhere.
+"""The pages of an object that only show it: overview, all attributes, history. Other modules change objects.
 
-`frame_of` makes what all pages of an object have: its name and place, what to know of it, what can be done, its tabs.
+`render_object` renders what all of an object's pages have: name and place, badges, actions and tabs.
 """
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.urls import path, reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from active_directory import DistinguishedName, Equals
-from console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
-from console.directory.readable_attributes import readable_among
-from console.page_context import PageContext, console_page, page_address
+from console.directory.objects.form import READ_ATTRIBUTES, READ_ONLY, SECTIONS, Field, Record
+from console.page_context import PageContext, page_at, page_url
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
 from core.text.vocabulary import capitalized, noun_label
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
-from directory.shapes.wording.explained_values import explained
-from directory.shapes.wording.value_words import group_words
+from directory.shapes.wording.value_words import group_words, parse_name, with_bit_names
 
-Record = Mapping[str, Any]
-
-_CONTAINERS: Final = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
-_WITH_ACCOUNT: Final = frozenset({"sAMAccountName", "userPrincipalName"})
-_HISTORY_AT_ONCE: Final = "25"
-_WAITING_SHOWN: Final = "5"
+GROUP_SCOPES = {
+    "global": gettext_noop("Global"),
+    "domainLocal": gettext_noop("Domain-local"),
+    "universal": gettext_noop("Universal"),
+}
+"""The labels of groups' scopes."""
+_CONTAINERS = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
+_RESOURCES_IN_GROUPS = ("users", "groups", "computers")
+_ACCOUNT_NAMES = frozenset({"sAMAccountName", "userPrincipalName"})
+_HISTORY_AT_ONCE = "25"
+_WAITING_SHOWN = "5"
+_LINKS_SHOWN = 12
+_IMAGES = {"/9j/": "jpeg", "iVBORw0KGgo": "png", "R0lGOD": "gif"}
+"""The beginnings of base64-encoded images, by their magic numbers."""
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
 
 
 def resource_of(record: Record) -> str:
-    """What the operations on objects of its kind are called by."""
+    """The resource of the object's kind, with which the ids of its operations begin."""
     return kinds.resource_of(record["kind"])
 
 
-def operation_on(record: Record, action: str) -> str:
-    """The operation on objects of its kind; raises NotFound where they have none: an address is easily changed."""
+def operation_for(record: Record, action: str) -> str:
+    """The operation for an action on the object's kind. Raises NotFound if it has none: anybody can edit a URL."""
     name = f"{resource_of(record)}.{action}"
     try:
         return find_operation(name).name
@@ -53,19 +58,28 @@ def operation_on(record: Record, action: str) -> str:
         raise NotFound from None
 
 
-def find(page: PageContext, object_id: UUID, *further: str) -> Record:
-    """The object with what its pages show of it, and further attributes; raises as `objects.read`.
+def find_object(page: PageContext, object_id: UUID, *further: str) -> Record:
+    """The object with the attributes that its pages show, and `further` ones; raises as `objects.read`.
 
-    What the person may not read of it, because the schema marks it confidential, has no values.
+    Attributes that the person may not read, such as confidential ones, have no values.
     """
-    names = (*READ.split(","), *further)
-    try:
+    names = (*READ_ATTRIBUTES.split(","), *further)
+
+    def read(names: Iterable[str]) -> Record:
         record: Record = page.perform("objects.read", id=object_id, query={"attributes": ",".join(names)})
+        return record
+
+    try:
+        return read(names)
     except AttributeNotReadable:
-        attributes = ",".join(readable_among(page, names))
-        record = page.perform("objects.read", id=object_id, query={"attributes": attributes})
-        return {**record, "attributes": {**{name: [] for name in names}, **record["attributes"]}}
-    return record
+        record = read(readable_attributes(page, names))
+    return {**record, "attributes": {**{name: [] for name in names}, **record["attributes"]}}
+
+
+def readable_attributes(page: PageContext, names: Iterable[str]) -> list[str]:
+    """The attributes that the person may read. Call it only after a read was refused: it reads the whole schema."""
+    known = {item["name"].lower() for item in page.perform("schema.list-attributes")["items"]}
+    return [name for name in names if name.lower() in known]
 
 
 def may_change(page: PageContext, record: Record) -> bool:
@@ -73,70 +87,97 @@ def may_change(page: PageContext, record: Record) -> bool:
     return not record["protected"] or page.call.may("directory.manage_protected")
 
 
-def require(page: PageContext, permission: str) -> None:
-    """Refuse a form to whom its change would be refused. Raises Forbidden."""
+def require_permission(page: PageContext, permission: str) -> None:
+    """Raise Forbidden for a form whose change would be refused."""
     if not page.call.may(permission):
         raise Forbidden
 
 
-def is_container(record: Record) -> bool:
-    return not _CONTAINERS.isdisjoint(record["objectClass"])
+def object_url(record: Record, view: str) -> str:
+    """The URL of the object's view `object-{view}`."""
+    return page_url(f"object-{view}", object_id=record["id"])
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectAction:
-    """Something that can be done with an object; or a tab of it, by the name of its view."""
+def direct_groups(page: PageContext, record: Record) -> list[Record]:
+    """The object's direct groups by name; `record` needs primaryGroupID. Kinds without groups have none.
+
+    The primary group is left out: it is stored in primaryGroupID, not in the group's `member`.
+    """
+    resource = resource_of(record)
+    if resource not in _RESOURCES_IN_GROUPS:
+        return []
+    query = {"sort": "name", "pageSize": "1000", "attributes": "objectSid,description", "nested": "false"}
+    found: list[Record] = page.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
+    return [group for group in found if not is_primary_group(group, record)]
+
+
+def is_primary_group(group: Record, member: Record) -> bool:
+    """Whether it is the member's primary group: primaryGroupID is the RID, the last part of the group's SID."""
+    sids, numbers = group["attributes"]["objectSid"], member["attributes"]["primaryGroupID"]
+    return bool(sids and numbers) and str(sids[0]).rpartition("-")[2] == numbers[0]
+
+
+class ObjectAction(NamedTuple):
+    """An action on an object, with the URL of its page."""
 
     label: str
     address: str
-    view: str = ""
-    dangerous: bool = False
+    is_offered: bool
+    is_dangerous: bool = False
 
 
-def frame_of(page: PageContext, record: Record, tab: str = "object") -> dict[str, Any]:
-    """What every page of an object shows around its own; `tab` is the view it is."""
-    return {
+def render_object(page: PageContext, record: Record, template: str, **context: Any) -> HttpResponse:
+    """Render a page of an object from a template in `directory/objects/`; a tab's template has the name of its view."""
+    is_changeable = may_change(page, record)
+    tabs, view = list(_tabs(page, record)), f"object-{template.replace('_', '-')}"
+    frame = {
         "record": record,
-        "kind_words": _kind_words(record),
-        "path": path_to(record["distinguishedName"]),
+        "kind_words": _kind_label(record),
+        "path": container_path(record["distinguishedName"]),
         "badges": list(_badges(record)),
-        "may_change": may_change(page, record),
-        "actions": list(_actions(page, record)) if may_change(page, record) else [],
-        "is_container": is_container(record),
-        "tabs": list(_tabs(page, record)),
-        "tab": tab,
+        "may_change": is_changeable,
+        "actions": [each for each in _actions(page, record) if each.is_offered] if is_changeable else [],
+        "is_container": not _CONTAINERS.isdisjoint(record["objectClass"]),
+        "tabs": tabs,
+        "tab": view if view in dict(tabs) else "object",
     }
+    return page.render(f"directory/objects/{template}.html", {**frame, **context})
 
 
-def _kind_words(record: Record) -> str:
+def _kind_label(record: Record) -> str:
     if record["kind"] == Kind.OBJECT:
         return _("Object of the class {name}").format(name=record["objectClass"][-1])
     return capitalized(noun_label(record["kind"]))
 
 
-def path_to(distinguished_name: str) -> list[tuple[str, str]]:
-    """The containers an object is in, from the domain down: what each is called, and its distinguished name."""
+def domain_of(distinguished_name: str) -> str:
+    """The DNS name of a distinguished name's domain, `corp.example.test`; empty for anything else."""
+    name = parse_name(distinguished_name)
+    return "" if name is None else ".".join(rdn[0][1] for rdn in name.domain.rdns)
+
+
+def container_path(distinguished_name: str) -> list[tuple[str, str]]:
+    """The containers of an object, from the domain down: the label and distinguished name of each."""
     containers: list[tuple[str, str]] = []
     name = DistinguishedName.parse(distinguished_name).parent
     while name is not None and name.rdns:
-        if name.rdn_attribute.upper() == "DC":
-            containers.append((".".join(rdn[0][1] for rdn in name.rdns), str(name)))
-            break
-        containers.append((name.rdn_value, str(name)))
+        if name == name.domain:
+            return [(domain_of(str(name)), str(name)), *containers]
+        containers.insert(0, (name.rdn_value, str(name)))
         name = name.parent
-    return containers[::-1]
+    return containers
 
 
 def _badges(record: Record) -> Iterator[tuple[str, str]]:
-    """What to know of an object at once, each with the class of its badge."""
+    """The labels and classes of an object's badges."""
     if record["protected"]:
         yield _("Protected"), "security"
-    account, group = record["account"], record["group"]
-    if account is not None:
+    if account := record["account"]:
         yield (_("Enabled"), "good") if account["enabled"] else (_("Disabled"), "bad")
         if account["lockedOut"]:
             yield _("Locked out"), "bad"
-        if _is_past(account["expiresAt"]):
+        expires = parse_datetime(account["expiresAt"] or "")
+        if expires is not None and expires < datetime.now(UTC):
             yield _("Account expired"), "bad"
         if account["mustChangePassword"]:
             yield _("Must change password"), "warn"
@@ -144,187 +185,133 @@ def _badges(record: Record) -> Iterator[tuple[str, str]]:
             yield _("Password expired"), "warn"
         if account["passwordNeverExpires"]:
             yield _("Password never expires"), ""
-    if group is not None:
-        yield capitalized(group_words(group)), ""
+    if record["group"]:
+        yield capitalized(group_words(record["group"])), ""
 
 
-SCOPES: Final = {
-    "global": gettext_noop("Global"),
-    "domainLocal": gettext_noop("Domain-local"),
-    "universal": gettext_noop("Universal"),
-}
-
-
-def _is_past(moment: str | None) -> bool:
-    parsed = parse_datetime(moment) if moment else None
-    return parsed is not None and parsed < datetime.now(UTC)
-
-
-def _tabs(page: PageContext, record: Record) -> Iterator[ObjectAction]:
+def _tabs(page: PageContext, record: Record) -> Iterator[tuple[str, str]]:
+    """The views and labels of an object's tabs."""
     resource = resource_of(record)
-    views = {"object": _("Overview"), "object-attributes": _("All attributes")}
+    yield "object", _("Overview")
+    yield "object-attributes", _("All attributes")
     if resource == "groups":
-        views["object-members"] = _("Members")
-    if resource in ("users", "groups", "computers"):
-        views["object-groups"] = _("Member of")
+        yield "object-members", _("Members")
+    if resource in _RESOURCES_IN_GROUPS:
+        yield "object-groups", _("Member of")
     if resource == "organization-units" and page.may("organization-units.read-delegations"):
-        views["object-delegations"] = _("Delegations")
+        yield "object-delegations", _("Delegations")
     if page.may("objects.read-access-control"):
-        views["object-access"] = _("Access control")
-    if all(page.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
-        views["object-who-can"] = _("Who can")
+        yield "object-access", _("Access control")
+    if all(map(page.call.may, ("keys.view_apikey", "keys.view_person"))):
+        yield "object-who-can", _("Who can")
     if page.may("objects.history"):
-        views["object-history"] = _("History")
-    for view, label in views.items():
-        yield ObjectAction(label, _address(view, record), view=view)
+        yield "object-history", _("History")
 
 
-def _address(view: str, record: Record, **arguments: str) -> str:
-    return reverse(f"console:{view}", kwargs={"object_id": record["id"], **arguments})
+def _actions(page: PageContext, record: Record) -> tuple[ObjectAction, ...]:
+    """All actions on the object; `is_offered` says whether the person may, as far as can be known without trying."""
+    resource, account = resource_of(record), record["account"] or {}
+    is_user, is_switched = resource == "users", resource in ("users", "computers")
+    switch = "disable" if account.get("enabled") else "enable"
+    may_update, may_delete = (page.call.may(permission_for(each, record["kind"])) for each in ("update", "delete"))
+    may_plan = resource == "organization-units" and page.may("organization-units.plan-accounts")
+    changes_people = is_user and any(map(page.may, ("users.update", "users.disable", "groups.change-members")))
+    recipe = urlencode({"chosen": record["id"], "from": page_url("object", object_id=record["id"])})
+
+    def to(view: str) -> str:
+        return object_url(record, view)
+
+    return (
+        ObjectAction(_("Edit"), to("edit"), may_update),
+        ObjectAction(_(switch.capitalize()), to(switch), is_switched and page.may(f"{resource}.{switch}")),
+        ObjectAction(
+            _("Unlock"), to("unlock"), is_switched and account["lockedOut"] and page.may(f"{resource}.unlock")
+        ),
+        ObjectAction(_("Reset password"), to("reset-password"), is_user and page.may("users.reset-password")),
+        ObjectAction(_("Move"), to("move"), page.may("objects.move")),
+        ObjectAction(_("Rename"), to("rename"), may_update),
+        ObjectAction(_("Enable or disable the accounts here"), f"{page_url('run-new')}?unit={record['id']}", may_plan),
+        ObjectAction(_("Compare"), to("compare"), is_user and page.may("groups.change-members")),
+        ObjectAction(_("Joiner, mover, leaver"), f"{page_url('selection-recipes')}?{recipe}", changes_people),
+        ObjectAction(_("Delete"), to("delete"), may_delete, is_dangerous=True),
+    )
 
 
-def _actions(page: PageContext, record: Record) -> Iterator[ObjectAction]:
-    """What the person may do with the object, as far as can be told before it is tried."""
-    resource, kind, account = resource_of(record), record["kind"], record["account"]
-    if page.call.may(permission_for("update", kind)):
-        yield ObjectAction(_("Edit"), _address("object-edit", record))
-    if resource in ("users", "computers"):
-        action = "disable" if account["enabled"] else "enable"
-        if page.may(f"{resource}.{action}"):
-            yield ObjectAction(_(action.capitalize()), _address(f"object-{action}", record))
-        if account["lockedOut"] and page.may(f"{resource}.unlock"):
-            yield ObjectAction(_("Unlock"), _address("object-unlock", record))
-    if resource == "users" and page.may("users.reset-password"):
-        yield ObjectAction(_("Reset password"), _address("object-reset-password", record))
-    if page.may("objects.move"):
-        yield ObjectAction(_("Move"), _address("object-move", record))
-    if page.call.may(permission_for("update", kind)):
-        yield ObjectAction(_("Rename"), _address("object-rename", record))
-    if resource == "organization-units" and page.may("organization-units.plan-accounts"):
-        yield ObjectAction(_("Enable or disable the accounts here"), f"{page_address('run-new')}?unit={record['id']}")
-    if resource == "users" and page.may("groups.change-members"):
-        yield ObjectAction(_("Compare"), _address("object-compare", record))
-    if resource == "users" and any(map(page.may, ("users.update", "users.disable", "groups.change-members"))):
-        chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
-        yield ObjectAction(_("Joiner, mover, leaver"), f"{page_address('selection-recipes')}?{chosen}")
-    if page.call.may(permission_for("delete", kind)):
-        yield ObjectAction(_("Delete"), _address("object-delete", record), dangerous=True)
-
-
-@console_page()
-def show(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """The overview: what people ask for first, by kind."""
+@page_at("directory/objects/<uuid:object_id>", "object")
+def overview(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    """The overview: what people need first, by kind."""
     try:
-        record = find(page, object_id, "thumbnailPhoto")
-    except ObjectNotFound as refusal:
-        return _gone(page, object_id, refusal)
+        record = find_object(page, object_id, "thumbnailPhoto")
+    except ObjectNotFound:
+        # The object may be deleted: show its history. Without a history it never existed.
+        query = {"pageSize": _HISTORY_AT_ONCE}
+        records = page.may("objects.history") and page.perform("objects.history", id=object_id, query=query)["items"]
+        if not records:
+            raise
+        return page.render("directory/objects/gone.html", {"records": records}, status=404)
     kind = record["kind"]
-    sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[kind]]
-    sections.append(
-        (_TITLES.get(record["kind"], gettext_noop("Written by others")), _filled(record, ONLY_SHOWN.get(kind, ())))
+    of_others = gettext_noop("Team") if kind == Kind.USER else gettext_noop("Written by others")
+    sections = [*SECTIONS[kind].items(), (of_others, READ_ONLY.get(kind, ()))]
+    apart = _ACCOUNT_NAMES if record["account"] else frozenset()
+    filled = (
+        (title, [(Field(name), record["attributes"][name]) for name in names if name not in apart])
+        for title, names in sections
     )
+    shown = ((title, [field for field in fields if field[1]]) for title, fields in filled)
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
-    return page.render(
-        "directory/objects/overview.html",
-        {
-            **frame_of(page, record),
-            "waiting": page.perform("change-requests.search", query=waiting)["items"],
-            "sections": [(title, fields) for title, fields in sections if fields],
-            "scope": _(SCOPES[record["group"]["scope"]]) if record["group"] else None,
-            "photo": photo_of(record),
-            "links_shown": _LINKS_SHOWN,
-            "reports_filter": str(Equals("manager", record["distinguishedName"])),
-        },
+    return render_object(
+        page,
+        record,
+        "overview",
+        waiting=page.perform("change-requests.search", query=waiting)["items"],
+        sections=[(title, fields) for title, fields in shown if fields],
+        scope=_(GROUP_SCOPES[record["group"]["scope"]]) if record["group"] else None,
+        photo=photo_data_url(record),
+        links_shown=_LINKS_SHOWN,
+        reports_filter=str(Equals("manager", record["distinguishedName"])),
     )
 
 
-def photo_of(record: Record) -> str | None:
-    """The thumbnail photo as the address of an image; None for what a browser would take for something else."""
+def photo_data_url(record: Record) -> str | None:
+    """The thumbnail photo as a `data:` URL; None if it is no JPEG, PNG or GIF."""
     content = next(iter(record["attributes"]["thumbnailPhoto"]), "")
+    # The attribute can hold any bytes; other formats, such as SVG, could contain scripts.
     kind = next((kind for beginning, kind in _IMAGES.items() if content.startswith(beginning)), None)
     return f"data:image/{kind};base64,{content}" if kind else None
 
 
-_IMAGES: Final = {"/9j/": "jpeg", "iVBORw0KGgo": "png", "R0lGOD": "gif"}
-"""How images of these kinds begin, in base64."""
-_LINKS_SHOWN: Final = 12
-_TITLES: Final = {Kind.USER: gettext_noop("Team")}
-"""What the section of attributes that others write is called."""
-
-
-def _filled(record: Record, fields: Sequence[Field]) -> list[tuple[Field, list[str]]]:
-    """The fields that have values, but for those shown with the account."""
-    apart = _WITH_ACCOUNT if record["account"] else frozenset()
-    found = ((field, record["attributes"][field.attribute]) for field in fields if field.attribute not in apart)
-    return [(field, values) for field, values in found if values]
-
-
-def _gone(page: PageContext, object_id: UUID, refusal: ObjectNotFound) -> HttpResponse:
-    """An object that is not there (any more): what the log knows of it; raises the refusal if that is nothing."""
-    records = (
-        page.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE})["items"]
-        if page.may("objects.history")
-        else []
-    )
-    if not records:
-        raise refusal
-    return page.render("directory/objects/gone.html", {"records": records}, status=404)
-
-
-@console_page(get="objects.read-by-dn")
-def by_name(page: PageContext) -> HttpResponseBase:
-    """The way from a distinguished name to its object's page."""
+@page_at("directory/objects/by-dn", "object-by-dn", get="objects.read-by-dn")
+def find_by_dn(page: PageContext) -> HttpResponseBase:
+    """Redirect from a distinguished name to the object's page."""
     query = {"dn": page.query.get("dn", ""), "attributes": "objectSid"}
     return page.redirect("object", object_id=page.perform("objects.read-by-dn", query=query)["id"])
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A value of an attribute. `type` is the schema's; `size` that of a binary one, in bytes, whose base64 it is."""
-
-    text: str
-    type: str
-    size: int = 0
-
-
-@console_page()
+@page_at("directory/objects/<uuid:object_id>/attributes", "object-attributes")
 def attributes(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Everything that can be read of an object, each value by what it stands for."""
+    """All readable attributes of an object, each value formatted by its type."""
     record = page.perform("objects.read", id=object_id, query={"attributes": "*"})
-    described = page.perform("schema.list-attributes")["items"]
-    types = {item["name"]: item["type"] for item in described}
+    types = {item["name"]: item["type"] for item in page.perform("schema.list-attributes")["items"]}
     rows = [
-        (name, [_shown(name, value, types.get(name, "text")) for value in values])
+        (name, [_typed_value(name, value, types.get(name, "text")) for value in values])
         for name, values in sorted(record["attributes"].items(), key=lambda item: item[0].lower())
         if values
     ]
-    return page.render(
-        "directory/objects/attributes.html", {**frame_of(page, record, "object-attributes"), "rows": rows}
-    )
+    return render_object(page, record, "attributes", rows=rows)
 
 
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
-
-
-def _shown(name: str, value: str, kind: str) -> Shown:
+def _typed_value(name: str, value: str, kind: str) -> dict[str, Any]:
+    """A value with its type from the schema; a binary one (base64) with its size in bytes."""
     if kind == "binary":
-        return Shown(value, kind, size=len(base64.b64decode(value)))
+        return {"text": value, "type": kind, "size": len(base64.b64decode(value))}
     if kind == "time" and not _MOMENT.fullmatch(value):  # "never"
-        return Shown(value, "text")
-    return Shown(explained(name, value), kind)
+        return {"text": value, "type": "text"}
+    return {"text": with_bit_names(name, value), "type": kind}
 
 
-@console_page()
+@page_at("directory/objects/<uuid:object_id>/history", "object-history")
 def history(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """What was done with the object, newest first, each change to be reverted where that can be."""
-    record = find(page, object_id)
+    """What was done with the object, newest first, with links to revert changes."""
+    record = find_object(page, object_id)
     found = page.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE, **page.query})
-    return page.render("directory/objects/history.html", {**frame_of(page, record, "object-history"), "found": found})
-
-
-urls = [
-    path("directory/objects/by-dn", by_name, name="object-by-dn"),
-    path("directory/objects/<uuid:object_id>", show, name="object"),
-    path("directory/objects/<uuid:object_id>/attributes", attributes, name="object-attributes"),
-    path("directory/objects/<uuid:object_id>/history", history, name="object-history"),
-]
+    return render_object(page, record, "history", found=found)

@@ -1,4 +1,4 @@
-"""Acting on several objects at once: chosen in a list, previewed one by one, done in steps, told of, taken back.
+"""Changes of several objects at once: select in a list, preview each change, make them in steps, undo them together.
 
-Each change is an operation of its own, with its own checks, limits and record; nothing here writes.
+Each change is an operation of its own with its own checks, limits and log record; nothing here writes by itself.
 """

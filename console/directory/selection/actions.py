@@ -1,8 +1,7 @@
-"""What can be done with several objects at once, and the changes it is for each of them."""
+"""The actions on a selection of objects, and the changes that each makes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
@@ -10,28 +9,27 @@ from django.utils.translation import gettext_noop, ngettext
 from active_directory import Equals, Or
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
-from console.shared.names import common_name
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.shapes import parse_guid
 from directory.shapes.kinds import Kind
-from directory.shapes.wording.attribute_labels import label_of
+from directory.shapes.wording.labels import label_of
+from directory.shapes.wording.value_words import common_name
 
 Record = Mapping[str, Any]
 
-MOST: Final = 200
-"""Objects of one selection. More at once are a run's, or an integration's."""
-_AT_ONCE: Final = 50
-_RESOURCES: Final = {Kind.USER: "users", Kind.COMPUTER: "computers"}
-"""Whose accounts are switched and unlocked, by the path of their operations."""
+MAX_OBJECTS = 200
+"""Objects of one selection. For more, use a run or an integration."""
+_READ_AT_ONCE = 50
+_RESOURCES = {Kind.USER: "users", Kind.COMPUTER: "computers"}
+"""The resources whose accounts can be enabled, disabled and unlocked, by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Texts are in English, and translated where they are shown; `operations` are those of which one admits to it.
+class Action(NamedTuple):
+    """An action. Its texts are in English; they are translated where they are shown.
 
-    `asks` names the form that it needs besides. `title` is what its task asks, `confirm` (else the label) and
-    `confirm_many` what the button says for one change and for several, `did` what is told in the end, and `says` what
-    each change is.
+    The person needs one of `operations`. `asks` names the form that the action needs. `title` is the question of its
+    task. The button says `confirm` (by default the label) for one change and `confirm_many` for several. `did` is said
+    at the end, and `says` describes each change.
     """
 
     name: str
@@ -46,8 +44,8 @@ class Action:
     is_dangerous: bool = False
 
 
-_JOIN_OR_UPDATE: Final = ("users.update", "groups.change-members")
-ACTIONS: Final = {
+_JOIN_OR_UPDATE = ("users.update", "groups.change-members")
+ACTIONS = {
     action.name: action
     for action in (
         Action(
@@ -115,34 +113,36 @@ ACTIONS: Final = {
     )
 }
 """In the order of a day's work."""
-_CLEAR: Final = gettext_noop("Clear {attribute} of {objects}?")
+_CLEAR = gettext_noop("Clear {attribute} of {objects}?")
+_UNKNOWN = {
+    "users": gettext_noop("{name} is not a user that you can see"),
+    "groups": gettext_noop("{name} is not a group that you can see"),
+}
 
 
 def actions_for(page: PageContext) -> list[Action]:
-    """What the person may do with objects that they choose."""
+    """The actions that the person may apply to selected objects."""
     return [action for action in ACTIONS.values() if any(map(page.may, action.operations))]
 
 
-def condition_on(ids: Iterable[str]) -> str:
-    """The filter that finds the objects with these ids; raises InvalidRequest for what is none, and for too many."""
+def filter_for_ids(ids: Iterable[str]) -> str:
+    """The filter that finds the objects with these ids; raises InvalidRequest without a valid id, and for too many."""
     guids = list(dict.fromkeys(guid for text in ids if (guid := parse_guid(text)) is not None))
     if not guids:
         raise InvalidRequest(_("Choose at least one object."))
-    if len(guids) > MOST:
+    if len(guids) > MAX_OBJECTS:
         text = _("{count} objects are chosen; at most {most} can be changed together.")
-        raise InvalidRequest(text.format(count=len(guids), most=MOST))
+        raise InvalidRequest(text.format(count=len(guids), most=MAX_OBJECTS))
     return str(Or(*(Equals("objectGUID", guid.bytes_le) for guid in guids)))
 
 
 def find_chosen(page: PageContext, ids: Sequence[str], *further: str) -> list[Record]:
-    """The chosen objects as they are now with further attributes, by name; those that are gone, or were never to be
-    seen, are left out.
-    """
-    condition_on(ids)
+    """The chosen objects as they are now, by name, with `further` attributes; invisible ones are missing."""
+    filter_for_ids(ids)  # no part below could see that they are too many
     found: list[Record] = []
-    for start in range(0, len(ids), _AT_ONCE):
+    for start in range(0, len(ids), _READ_AT_ONCE):
         query = {
-            "filter": condition_on(ids[start : start + _AT_ONCE]),
+            "filter": filter_for_ids(ids[start : start + _READ_AT_ONCE]),
             "attributes": ",".join(("objectSid", "primaryGroupID", *further)),
             "pageSize": "100",
         }
@@ -150,21 +150,23 @@ def find_chosen(page: PageContext, ids: Sequence[str], *further: str) -> list[Re
     return sorted(found, key=lambda record: str(record["name"]).casefold())
 
 
-def plan(page: PageContext, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str) -> Task:
-    """The task of doing it; `given` is what its form asked for. Raises GatewayError naming what is wrong with that."""
+def plan_task(
+    page: PageContext, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str
+) -> Task:
+    """The task of an action; `given` are the values of its form. Raises GatewayError naming a wrong field."""
     if not records:
         raise InvalidRequest(_("None of the chosen objects is there any more."))
     if action.name == "join":
-        steps, left_out = list(_joining(page, records, given["groups"])), []
+        steps, left_out = list(_membership_steps(page, records, given["groups"])), []
     else:
         steps = [step for record in records if (step := _step(action, record, given)) is not None]
         changed = {step.object_id for step in steps}
-        why = _("it has no account that could be changed so")
+        why = _("it has no account that this could change")
         left_out = [(str(record["name"]), why) for record in records if str(record["id"]) not in changed]
     title = _CLEAR if action.name == "set" and not given["values"] else action.title
     return Task(
         title=_(title).format(
-            objects=_objects(len(records) - len(left_out)),
+            objects=_count_objects(len(records) - len(left_out)),
             groups=ngettext("{count} group", "{count} groups", len(steps)).format(count=len(steps)),
             attribute=given["attribute"],
         ),
@@ -179,7 +181,7 @@ def plan(page: PageContext, action: Action, records: Sequence[Record], given: Ma
 
 
 def _step(action: Action, record: Record, given: Mapping[str, Any]) -> Step | None:
-    """The change of one object; None for one without an account, where that is what would be changed."""
+    """The change of one object; None if the action needs an account and the object has none."""
     match action.name:
         case "move":
             parent = _required(given, "parent")
@@ -195,7 +197,7 @@ def _step(action: Action, record: Record, given: Mapping[str, Any]) -> Step | No
 
 
 def step_for(operation: str, record: Record, document: Mapping[str, Any], *, says: str = "") -> Step:
-    """The change of one object by an operation with this body; `says` is what it does, in words."""
+    """The change of one object: an operation with a body; `says` describes it."""
     return Step(
         operation=operation,
         document={"id": record["id"], **document},
@@ -206,7 +208,7 @@ def step_for(operation: str, record: Record, document: Mapping[str, Any], *, say
     )
 
 
-def _objects(count: int) -> str:
+def _count_objects(count: int) -> str:
     return ngettext("{count} object", "{count} objects", count).format(count=count)
 
 
@@ -217,44 +219,36 @@ def _required(given: Mapping[str, Any], name: str) -> str:
 
 
 def refused_field(name: str, detail: str) -> InvalidRequest:
-    """The refusal of a field of a form; the page says what is wrong beside it."""
+    """A refusal of one field of a form; the page shows the detail beside it."""
     return InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer=f"#/{name}")])
 
 
-def find_named(page: PageContext, resource: str, text: str, attributes: Iterable[str]) -> Record:
-    """The object that a field of a form names, by UUID or distinguished name; raises as the operations that read it."""
+def find_named(page: PageContext, resource: str, text: str, attributes: Iterable[str], *, field: str) -> Record:
+    """The user or group that a form's field names by UUID or distinguished name.
+
+    Raises InvalidRequest naming the field.
+    """
     query = {"attributes": ",".join(attributes)}
-    if parse_guid(text) is not None:
-        found: Record = page.perform(f"{resource}.read", id=text, query=query)
-    else:
-        found = page.perform(f"{resource}.read-by-dn", query={"dn": text, **query})
+    is_id = parse_guid(text) is not None
+    try:
+        found: Record = (
+            page.perform(f"{resource}.read", id=text, query=query)
+            if is_id
+            else page.perform(f"{resource}.read-by-dn", query={"dn": text, **query})
+        )
+    except GatewayError as refusal:
+        detail = _(_UNKNOWN[resource]).format(name=text) if text.strip() else "must not be blank"
+        raise refused_field(field, detail) from refusal
     return found
 
 
-def find_user(page: PageContext, text: str, attributes: Iterable[str], *, field: str) -> Record:
-    """The user whom a field of a form names; raises InvalidRequest naming the field."""
-    try:
-        return find_named(page, "users", text, attributes)
-    except GatewayError as refusal:
-        is_named = bool(text.strip())
-        detail = _("{name} is no user that you can see").format(name=text) if is_named else "must not be blank"
-        raise refused_field(field, detail) from refusal
-
-
-def _joining(page: PageContext, records: Sequence[Record], groups: Sequence[str]) -> Iterator[Step]:
-    """One change for each group: all who are chosen become its members together."""
+def _membership_steps(page: PageContext, records: Sequence[Record], groups: Sequence[str]) -> Iterator[Step]:
+    """One change for each group, which adds all chosen objects."""
     named = [text.strip() for text in groups if text.strip()]
     if not named:
         raise refused_field("group", "must not be blank")
-    members = [str(record["id"]) for record in records]
+    added = records[0]["name"] if len(records) == 1 else _count_objects(len(records))
+    document, says = {"add": [str(record["id"]) for record in records]}, _("Add {name}").format(name=added)
     for text in dict.fromkeys(named):
-        what = records[0]["name"] if len(records) == 1 else _objects(len(records))
-        says = _("Add {name}").format(name=what)
-        yield step_for("groups.change-members", _find_group(page, text), {"add": members}, says=says)
-
-
-def _find_group(page: PageContext, text: str) -> Record:
-    try:
-        return find_named(page, "groups", text, ("objectSid",))
-    except GatewayError as refusal:
-        raise refused_field("group", _("{name} is no group that you can see").format(name=text)) from refusal
+        group = find_named(page, "groups", text, ("objectSid",), field="group")
+        yield step_for("groups.change-members", group, document, says=says)

@@ -1,43 +1,43 @@
-"""What a template for who joins, moves or leaves does: for people who were chosen, or for somebody new.
+"""Apply a template for joiners, movers or leavers to chosen people, or create an account from it.
 
-What differs each time is filled in; then all of it is one task, previewed and taken back as every other.
+The form asks for the template's placeholders. The result is a task, previewed and undone like all others. A new
+account's password is shown once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, NamedTuple
+from uuid import UUID
 
+from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from console.directory.objects.fields import SECTIONS, Form
-from console.directory.objects.new import account_name_for, domain_of
-from console.directory.selection.actions import Record, find_chosen, find_user, step_for
-from console.directory.selection.people_changes import change_groups, move, names_of, switch, task_of, update
-from console.directory.selection.tasks import Step, Task
-from console.page_context import PageContext
-from console.shared.names import common_name, parsed
-from core.errors import FieldError, InvalidRequest
+from console.directory.objects.actions import show_password
+from console.directory.objects.editor import propose_names, resolve_name
+from console.directory.objects.form import OBJECT_REFERENCES, Record
+from console.directory.objects.page import domain_of
+from console.directory.selection.actions import find_chosen, find_named, step_for
+from console.directory.selection.pages import start_task
+from console.directory.selection.recipes import list_names, people_task, steps_for_people
+from console.directory.selection.tasks import Step, Task, find_task, save_task
+from console.page_context import PageContext, page_at
+from core.errors import FieldError, Forbidden, GatewayError, InvalidRequest, NotFound
 from core.text.messages import message
-from directory.policies.password_generator import generate_password
-from directory.shapes.attribute_updates import pointer
-from directory.shapes.placeholders import Placeholder, asked_in, filled, only_placeholder
+from directory.policies.password_policy import generate_password
+from directory.shapes.inputs import pointer
+from directory.shapes.placeholders import Placeholder, fill_placeholders, placeholders_to_fill, sole_placeholder
+from directory.shapes.wording.value_words import common_name, parse_name
 
-OF_PEOPLE: Final = ("givenName", "sn", "displayName", "sAMAccountName", "description")
-"""What is read of people beside what every selection reads of them."""
-_NAMES_OBJECT: Final = frozenset(
-    item.attribute.lower()
-    for sections in SECTIONS.values()
-    for section in sections
-    for item in section.fields
-    if item.form is Form.OBJECT
-)
+_PERSON_ATTRIBUTES = ("givenName", "sn", "displayName", "sAMAccountName", "description")
+"""Attributes read of people besides those of every selection."""
+_FIELD_PREFIX = "fill."
+"""The prefix of placeholders' form fields."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A placeholder as a field of a form. `names_object` tells that it is somebody or something of the directory."""
+class PlaceholderField(NamedTuple):
+    """A placeholder as a form field. With `names_object` its value is a directory object."""
 
     placeholder: Placeholder
     text: str
@@ -45,202 +45,244 @@ class Asked:
 
     @property
     def key(self) -> str:
-        return f"fill.{self.placeholder.key}"
+        return f"{_FIELD_PREFIX}{self.placeholder.key}"
 
     @property
     def pointer(self) -> str:
         return pointer("fill", self.placeholder.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Newcomer:
-    """The names of somebody who gets a new account, as they were typed, and its place."""
+class Newcomer(NamedTuple):
+    """The names of a new person as typed, and the container of their account."""
 
-    first: str = ""
-    last: str = ""
-    name: str = ""
-    account_name: str = ""
-    parent: str = ""
-
-    @classmethod
-    def typed(cls, form: Mapping[str, str]) -> "Newcomer":
-        names = ("givenName", "sn", "name", "samAccountName", "parent")
-        return cls(*(form.get(name, "").strip() for name in names))
+    first: str
+    last: str
+    name: str
+    account_name: str
+    parent: str
 
     @property
-    def whole_name(self) -> str:
-        return self.name or " ".join(part for part in (self.first, self.last) if part)
-
-    @property
-    def account(self) -> str:
-        return self.account_name or account_name_for(self.first, self.last) or account_name_for("", self.name)
-
-    @property
-    def principal_name(self) -> str:
-        """The sign-in name that is proposed: the account's name in the domain of its place."""
+    def names(self) -> tuple[str, str, str]:
+        """The full name, sAMAccountName and userPrincipalName; those not typed are proposed."""
         domain = domain_of(self.parent)
-        return f"{self.account}@{domain}" if self.account and domain else ""
-
-    @property
-    def distinguished_name(self) -> str:
-        """What the account will be called; the place alone where that is none, which its creation will say."""
-        place = parsed(self.parent)
-        return self.parent if place is None else str(place.child("CN", self.whole_name))
+        return propose_names(self.first, self.last, self.account_name, name=self.name, domain=domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """A template on its way to a task: whom it is for, and what was filled in. `newcomer` is None for chosen people."""
+class TemplateUse:
+    """A template with the values of its placeholders. `newcomer` is None if it is applied to existing accounts."""
 
     template: Mapping[str, Any]
-    people: Sequence[Record] = ()
-    newcomer: Newcomer | None = None
-    given: Mapping[str, str] = field(default_factory=dict)
+    newcomer: Newcomer | None
+    values: Mapping[str, str]
 
     @property
-    def values(self) -> list[tuple[str, str]]:
-        attributes: Mapping[str, Sequence[str]] = self.template["attributes"]
-        return [(name, value) for name, values in attributes.items() for value in values]
-
-    @property
-    def asked(self) -> list[Asked]:
-        """What is to be filled in, with what was."""
-        of_objects = {only_placeholder(value) for name, value in self.values if name.lower() in _NAMES_OBJECT}
+    def fields(self) -> list[PlaceholderField]:
+        """The placeholders to fill in, with their present values."""
+        values = [(name.lower(), value) for name, values in self.template["attributes"].items() for value in values]
+        of_objects = {sole_placeholder(value) for name, value in values if name in OBJECT_REFERENCES}
         return [
-            Asked(each, self.given.get(each.key, ""), each.key in of_objects)
-            for each in asked_in(value for _name, value in self.values)
+            PlaceholderField(each, self.values.get(each.key, ""), each.key in of_objects)
+            for each in placeholders_to_fill(value for _name, value in values)
         ]
 
     def updates(self, known: Mapping[str, str]) -> dict[str, Any]:
-        """What becomes of the attributes: a value for which something is missing is left out."""
-        given = {**self.given, **known, "today": f"{datetime.now(UTC):%Y-%m-%d}"}
-        replaced: dict[str, list[str]] = {}
-        cleared: list[str] = []
-        for name, values in self.template["attributes"].items():
-            texts = [text for value in values if (text := filled(value, given)) is not None]
-            if texts:
-                replaced[name] = texts
-            elif not values:
-                cleared.append(name)
+        """The attribute updates (`replace`, `clear`). Values with an unfilled optional placeholder are left out."""
+        given = {**self.values, **known, "today": f"{datetime.now(UTC):%Y-%m-%d}"}
+        attributes: Mapping[str, Sequence[str]] = self.template["attributes"]
+        texts = {
+            name: [text for value in values if (text := fill_placeholders(value, given)) is not None]
+            for name, values in attributes.items()
+        }
+        replaced = {name: values for name, values in texts.items() if values}
+        cleared = [name for name, values in attributes.items() if not values]
         return {**({"replace": replaced} if replaced else {}), **({"clear": cleared} if cleared else {})}
 
 
-def plan_use(page: PageContext, use: Use, *, then: str) -> Task:
-    """The task of a template. Raises InvalidRequest naming the fields that are missing, or what of it is gone."""
-    _require_filled(use)
+@page_at(
+    "templates/<uuid:template_id>/use",
+    "change-template-use",
+    get="change-templates.read",
+    post="objects.search",
+)
+def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
+    """Fill in the placeholders and start the task: for `chosen` people, a `person` named in the form, or a new one."""
+    template = page.perform("change-templates.read", id=template_id)
+    back, ids = page.return_url("change-templates"), page.submitted.getlist("chosen")
+    given = {
+        name.removeprefix(_FIELD_PREFIX): text for name, text in page.form.items() if name.startswith(_FIELD_PREFIX)
+    }
+    planned = TemplateUse(template=template, newcomer=_typed_newcomer(page, template, ids), values=given)
+    people: list[Record] = []
+    problem: GatewayError | None = None
+    if page.is_post:
+        try:
+            if planned.newcomer is None:
+                people = _find_people(page, ids)
+            task = plan_template(page, planned, people, then=back)
+            _dry_run_creation(page, task)
+            return start_task(page, task)
+        except GatewayError as refusal:
+            problem = refusal
+    context = {
+        "template": template,
+        "fields": planned.fields,
+        "newcomer": planned.newcomer,
+        "asks_place": planned.newcomer is not None and not template["parent"],
+        "chosen": people or (find_chosen(page, ids) if ids else []),
+        "ids": ids,
+        "person": page.form.get("person", ""),
+        "back": back,
+        "problem": problem,
+    }
+    return page.render("directory/selection/from_template.html", context)
+
+
+def _typed_newcomer(page: PageContext, template: Mapping[str, Any], ids: Sequence[str]) -> Newcomer | None:
+    """The new person, if it is a joiner's template and nobody was chosen; raises Forbidden."""
+    if ids or template["occasion"] != "joiner":
+        return None
+    if not page.may("users.create"):
+        raise Forbidden
+    fields = ("givenName", "sn", "name", "samAccountName", "parent")
+    typed = Newcomer(*(page.form.get(name, "").strip() for name in fields))
+    known = template["parent"] and template["parent"]["distinguishedName"]
+    return typed._replace(parent=known or resolve_name(page, typed.parent))
+
+
+def _find_people(page: PageContext, ids: Sequence[str]) -> list[Record]:
+    """The people chosen in a list, or the one named in a field; raises InvalidRequest naming the field."""
+    if ids:
+        return find_chosen(page, ids, *_PERSON_ATTRIBUTES)
+    named, attributes = page.form.get("person", "").strip(), ("objectSid", "primaryGroupID", *_PERSON_ATTRIBUTES)
+    return [find_named(page, "users", named, attributes, field="person")]
+
+
+def plan_template(page: PageContext, use: TemplateUse, people: Sequence[Record], *, then: str) -> Task:
+    """The task of a template. Raises InvalidRequest for missing fields, and if objects that it names are gone."""
+    _require_values(use)
     template = use.template
-    _require_visible(template)
+    named = [*template["joins"], *template["leaves"], *([template["parent"]] if template["parent"] else [])]
+    if gone := sum(each["distinguishedName"] is None for each in named):
+        text = ngettext(
+            "{count} object that the template names is gone, or not yours to see.",
+            "{count} objects that the template names are gone, or not yours to see.",
+            gone,
+        )
+        raise InvalidRequest(text.format(count=gone))
     if use.newcomer is not None:
-        steps, who = list(_for_newcomer(use, use.newcomer)), use.newcomer.whole_name
+        steps, who = list(_steps_for_newcomer(use, use.newcomer)), use.newcomer.names[0]
     else:
-        users = [record for record in use.people if record["kind"] == "user"]
+        users = [record for record in people if record["kind"] == "user"]
         if not users:
             raise InvalidRequest(_("None of the chosen people is there any more."))
-        steps, who = list(_for_people(page, use, users)), names_of(users)
+        steps, who = list(_steps_for_users(page, use, users)), list_names(users)
     title = _("{template}: {people}?").format(template=template["name"], people=who)
     takes_away = template["account"] == "disable" or any(template[name] for name in ("leaves", "leavesOthers"))
-    return task_of(title, steps, use.people, is_dangerous=takes_away, then=then)
+    return people_task(title, steps, people, is_dangerous=takes_away, then=then)
 
 
-def people_chosen(page: PageContext, ids: Sequence[str], reference: str) -> list[Record]:
-    """Who was chosen in a list, or is named by a field; raises InvalidRequest naming that."""
-    if ids:
-        return find_chosen(page, ids, *OF_PEOPLE)
-    return [find_user(page, reference, ("objectSid", "primaryGroupID", *OF_PEOPLE), field="person")]
-
-
-def _require_filled(use: Use) -> None:
-    missing = [each.pointer for each in use.asked if not each.placeholder.is_optional and not each.text.strip()]
+def _require_values(use: TemplateUse) -> None:
+    missing = [each.pointer for each in use.fields if not each.placeholder.is_optional and not each.text.strip()]
     if use.newcomer is not None:
-        missing += ["#/sn"] if not use.newcomer.whole_name else []
+        missing += ["#/sn"] if not use.newcomer.names[0] else []
         missing += ["#/parent"] if not use.newcomer.parent else []
     if missing:
         errors = [FieldError(InvalidRequest.code, message("must not be blank"), pointer=where) for where in missing]
         raise InvalidRequest(errors=errors)
 
 
-def _require_visible(template: Mapping[str, Any]) -> None:
-    named = [*template["joins"], *template["leaves"], *([template["parent"]] if template["parent"] else [])]
-    if gone := sum(each["distinguishedName"] is None for each in named):
-        raise InvalidRequest(
-            ngettext(
-                "{count} object that the template names is gone, or not yours to see.",
-                "{count} objects that the template names are gone, or not yours to see.",
-                gone,
-            ).format(count=gone)
-        )
+def _steps_for_newcomer(use: TemplateUse, newcomer: Newcomer) -> Iterator[Step]:
+    """Create the account with all attributes, then add it to the groups: a failed creation leaves nothing behind."""
+    name, account, principal = newcomer.names
+    known = {"first name": newcomer.first, "last name": newcomer.last, "name": name, "account name": account}
+    given = use.updates(known).get("replace", {})
+    written = {attribute.lower() for attribute in given}
 
+    def unwritten(texts: Mapping[str, str]) -> dict[str, str]:
+        return {attribute: text for attribute, text in texts.items() if text and attribute.lower() not in written}
 
-def _for_newcomer(use: Use, newcomer: Newcomer) -> Iterator[Step]:
-    """One creation with all attributes in it, then the groups: who could not be made is in none."""
-    given = use.updates(
-        {
-            "first name": newcomer.first,
-            "last name": newcomer.last,
-            "name": newcomer.whole_name,
-            "account name": newcomer.account,
-        }
-    ).get("replace", {})
-    written = {name.lower() for name in given}
-    own = {
-        "givenName": newcomer.first,
-        "sn": newcomer.last,
-        "displayName": newcomer.whole_name,
-    }
-    attributes = {**{name: [text] for name, text in own.items() if text and name.lower() not in written}, **given}
-    sign_in = {"samAccountName": newcomer.account, "userPrincipalName": newcomer.principal_name}
+    own = unwritten({"givenName": newcomer.first, "sn": newcomer.last, "displayName": name})
     document: dict[str, Any] = {
-        "name": newcomer.whole_name,
+        "name": name,
         "parent": newcomer.parent,
-        **{name: text for name, text in sign_in.items() if text and name.lower() not in written},
-        "replace": attributes,
+        **unwritten({"samAccountName": account, "userPrincipalName": principal}),
+        "replace": {**{attribute: [text] for attribute, text in own.items()}, **given},
     }
     if use.template["account"] == "enable":
-        password = generate_password(None, account_name=newcomer.account, display_name=newcomer.whole_name)
+        password = generate_password(None, account_name=account, display_name=name)
         document |= {"enabled": True, "password": password, "account": {"mustChangePassword": True}}
+    place = parse_name(newcomer.parent)
     yield Step(
         operation="users.create",
         document=document,
-        name=newcomer.whole_name,
-        place=newcomer.distinguished_name,
-        says=_("New account {account} in {place}").format(account=newcomer.account, place=common_name(newcomer.parent)),
+        name=name,
+        # A parent that is no distinguished name is shown as typed; the creation refuses it.
+        place=newcomer.parent if place is None else str(place.child("CN", name)),
+        says=_("New account {account} in {place}").format(account=account, place=common_name(newcomer.parent)),
     )
-    says = _("Add {name}").format(name=newcomer.whole_name)
+    says = _("Add {name}").format(name=name)
     for group in use.template["joins"]:
         step = step_for("groups.change-members", _as_record(group), {"add": []}, says=says)
         step.member_from = 0
         yield step
 
 
-def _for_people(page: PageContext, use: Use, users: Sequence[Record]) -> Iterator[Step]:
-    """The changes in the order in which they do least harm if one fails: first the account, last the place."""
+def _steps_for_users(page: PageContext, use: TemplateUse, users: Sequence[Record]) -> Iterator[Step]:
     template = use.template
-    if template["account"] == "disable":
-        yield from switch(users, "disable")
-    for user in users:
-        yield from update(user, use.updates(_known_of(user)))
-    joined = {group["id"]: _as_record(group) for group in template["joins"]}
+    joins = {group["id"]: _as_record(group) for group in template["joins"]}
     leaves = {group["id"] for group in template["leaves"]}
-    yield from change_groups(
-        page, users, joined, lambda own: own - joined.keys() if template["leavesOthers"] else own & leaves
+    place = template["parent"]
+
+    def document_for(user: Record) -> Mapping[str, Any]:
+        first = {name: str(next(iter(user["attributes"].get(name, ())), "")) for name in _PERSON_ATTRIBUTES}
+        return use.updates(
+            {
+                "first name": first["givenName"],
+                "last name": first["sn"],
+                "name": first["displayName"] or str(user["name"]),
+                "account name": first["sAMAccountName"],
+            }
+        )
+
+    return steps_for_people(
+        page,
+        users,
+        account=template["account"],
+        document_for=document_for,
+        joins=joins,
+        leaves=lambda own: own - joins.keys() if template["leavesOthers"] else own & leaves,
+        place=(place["id"], place["distinguishedName"]) if place else None,
     )
-    if (place := template["parent"]) is not None:
-        yield from move(users, place["id"], place["distinguishedName"])
-    if template["account"] == "enable":
-        yield from switch(users, "enable")
-
-
-def _known_of(user: Record) -> dict[str, str]:
-    def first(name: str) -> str:
-        return str(next(iter(user["attributes"].get(name, ())), ""))
-
-    return {
-        "first name": first("givenName"),
-        "last name": first("sn"),
-        "name": first("displayName") or str(user["name"]),
-        "account name": first("sAMAccountName"),
-    }
 
 
 def _as_record(named: Mapping[str, str]) -> Record:
     return {**named, "name": common_name(named["distinguishedName"])}
+
+
+def _dry_run_creation(page: PageContext, task: Task) -> None:
+    """Dry-run the creation of the account; raises its refusal with the pointers of the form's fields."""
+    making = next((step for step in task.steps if step.operation == "users.create"), None)
+    if making is None:
+        return
+    try:
+        page.perform("users.create", query={"dryRun": "true"}, body=making.document)
+    except GatewayError as refusal:
+        # The form's own fields for attributes of the creation.
+        typed = {"#/replace/givenName": "#/givenName", "#/replace/sn": "#/sn"}
+        refusal.errors = tuple(
+            replace(error, pointer=typed.get(error.pointer or "", error.pointer)) for error in refusal.errors
+        )
+        raise
+
+
+@page_at("directory/selection/<uuid:task_id>/password", "selection-password", "POST", post="objects.read")
+def password(page: PageContext, task_id: UUID) -> HttpResponseBase:
+    """Redirect to the page that shows a new account's password once."""
+    task = find_task(page, task_id)
+    made = next((step for step in task.steps if step.outcome == "done" and step.document.get("password")), None)
+    if made is None or made.object_id is None:
+        raise NotFound(_("The password was shown already."))
+    answer = show_password(page, {"id": made.object_id, "name": made.name}, made.document.pop("password"))
+    save_task(task)
+    return answer

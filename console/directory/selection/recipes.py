@@ -1,34 +1,35 @@
-"""What is done when somebody joins, moves or leaves: a named list of changes, made as one task with one way back.
+"""Recipes for joiners, movers and leavers: lists of changes, made as one task that can be undone at once.
 
-Which of the changes are made, and where somebody goes, the person says; the next time it is proposed again.
+The person chooses which of the changes to make and the target container; the session proposes both again the next
+time. Templates (`from_template`) contain both. `people_task` and `steps_for_people` make the tasks of either.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from console.directory.objects.memberships import direct_groups
-from console.directory.selection.actions import Record, find_user, refused_field
-from console.directory.selection.people_changes import change_groups, move, names_of, switch, task_of, update
+from console.directory.objects.form import Record
+from console.directory.objects.page import direct_groups
+from console.directory.selection.actions import ACTIONS, find_named, refused_field, step_for
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
-from console.shared.names import parsed
+from directory.shapes.wording.labels import label_of
+from directory.shapes.wording.value_words import common_name, parse_name
 
-_REMEMBERED: Final = "console-recipes"
-_COPIED: Final = (
+_SESSION_KEY = "console-recipes"
+_COPIED_ATTRIBUTES = (
     *("title", "department", "company", "manager", "physicalDeliveryOfficeName"),
     *("streetAddress", "l", "st", "postalCode"),
 )
-"""What somebody has in common with a colleague who does the same work at the same place."""
+"""Attributes that colleagues with the same job at the same place have in common."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One of the changes of a recipe; `operation` is what it needs. `is_usual` is whether it is proposed at first."""
+class Block(NamedTuple):
+    """One change of a recipe; the person needs its `operation`. `is_usual` blocks are ticked at first."""
 
     name: str
     label: str
@@ -36,9 +37,8 @@ class Block:
     is_usual: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """A named list of changes. With `colleague` it asks for somebody whose groups and place are the model."""
+class Recipe(NamedTuple):
+    """A named list of changes. With `colleague` the form asks for a colleague to copy from."""
 
     name: str
     label: str
@@ -48,7 +48,7 @@ class Recipe:
     is_dangerous: bool = False
 
 
-_LIKE_COLLEAGUE: Final = (
+_LIKE_COLLEAGUE = (
     Block(
         "copy",
         gettext_noop("Take over the colleague's job title, department, manager, office and address"),
@@ -57,7 +57,7 @@ _LIKE_COLLEAGUE: Final = (
     Block("take-groups", gettext_noop("Become a member of the colleague's groups"), "groups.change-members"),
     Block("follow", gettext_noop("Move to where the colleague is"), "users.move"),
 )
-RECIPES: Final = {
+RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe(
@@ -100,9 +100,8 @@ RECIPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What was chosen for a recipe: its blocks, the colleague (UUID or distinguished name), the place."""
+class Choice(NamedTuple):
+    """The choices in a recipe's form: blocks, the colleague (UUID or distinguished name), the target container."""
 
     blocks: frozenset[str]
     colleague: str = ""
@@ -110,73 +109,154 @@ class Choice:
 
 
 def offered_blocks(page: PageContext, recipe: Recipe) -> list[Block]:
-    """The changes that the person may make at all."""
+    """The blocks whose operation the person may call."""
     return [block for block in recipe.blocks if page.may(block.operation)]
 
 
-def proposed(page: PageContext, recipe: Recipe) -> Choice:
-    """What the person chose the last time, or what is usual."""
-    known = page.request.session.get(_REMEMBERED, {}).get(recipe.name)
+def proposed_choice(page: PageContext, recipe: Recipe) -> Choice:
+    """The person's last choice in this session, or the usual blocks."""
+    known = page.request.session.get(_SESSION_KEY, {}).get(recipe.name)
     if known is not None:
         return Choice(frozenset(known["blocks"]), place=known["place"])
     return Choice(frozenset(block.name for block in recipe.blocks if block.is_usual))
 
 
-def remember(page: PageContext, recipe: Recipe, choice: Choice) -> None:
-    """Keep what was chosen for the next time; whom somebody follows is another one then."""
-    kept = dict(page.request.session.get(_REMEMBERED, {}))
-    kept[recipe.name] = {"blocks": sorted(choice.blocks), "place": choice.place}
-    page.request.session[_REMEMBERED] = kept
+def remember_choice(page: PageContext, recipe: Recipe, choice: Choice) -> None:
+    """Keep the choice for the next time, without the colleague, who will be another one."""
+    chosen = {"blocks": sorted(choice.blocks), "place": choice.place}
+    page.request.session[_SESSION_KEY] = {**page.request.session.get(_SESSION_KEY, {}), recipe.name: chosen}
 
 
 def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], choice: Choice, *, then: str) -> Task:
-    """The task of a recipe for these people. Raises InvalidRequest naming the field that is wrong."""
+    """The task of a recipe for these people. Raises InvalidRequest naming the wrong field."""
     users = [record for record in people if record["kind"] == "user"]
-    title = _("{recipe}: {names}?").format(recipe=_(recipe.label), names=names_of(users))
-    steps = list(_steps(page, recipe, users, choice))
-    return task_of(title, steps, people, is_dangerous=recipe.is_dangerous, then=then)
-
-
-def _steps(page: PageContext, recipe: Recipe, users: Sequence[Record], choice: Choice) -> Iterator[Step]:
-    """The changes in the order in which they do least harm if one fails: first the account, last the place."""
     wanted = choice.blocks & {block.name for block in offered_blocks(page, recipe)}
     model: Record | None = None
     if recipe.colleague and wanted - {"enable"}:
-        model = find_user(page, choice.colleague, (*_COPIED, "primaryGroupID"), field="colleague")
-    if "disable" in wanted:
-        yield from switch(users, "disable")
-    document = _document(wanted, model)
-    for user in users:
-        yield from update(user, document)
-    if wanted & {"leave", "leave-others", "take-groups"}:
-        models = {} if model is None else {str(group["id"]): group for group in direct_groups(page, model)}
-        stays = set(models) if "leave-others" in wanted else set()
-        is_leaving = bool(wanted & {"leave", "leave-others"})
-        joined = models if "take-groups" in wanted else {}
-        yield from change_groups(page, users, joined, lambda own: own - stays if is_leaving else set())
-    if (place := _place(choice, wanted, model)) is not None:
-        yield from move(users, place, place)
-    if "enable" in wanted:
-        yield from switch(users, "enable")
+        attributes = (*_COPIED_ATTRIBUTES, "primaryGroupID")
+        model = find_named(page, "users", choice.colleague, attributes, field="colleague")
+    document = _attribute_updates(wanted, model)
+    models: dict[str, Record] = {}
+    if model is not None and wanted & {"leave-others", "take-groups"}:
+        models = {str(group["id"]): group for group in direct_groups(page, model)}
+    is_leaving = bool(wanted & {"leave", "leave-others"})
+    stays = set(models) if "leave-others" in wanted else set()
+    steps = steps_for_people(
+        page,
+        users,
+        account=next((name for name in ("disable", "enable") if name in wanted), ""),
+        document_for=lambda _user: document,
+        joins=models if "take-groups" in wanted else {},
+        leaves=(lambda own: own - stays) if is_leaving else None,
+        place=_target_container(choice, wanted, model),
+    )
+    title = _("{recipe}: {names}?").format(recipe=_(recipe.label), names=list_names(users))
+    return people_task(title, list(steps), people, is_dangerous=recipe.is_dangerous, then=then)
 
 
-def _document(wanted: frozenset[str], model: Record | None) -> dict[str, Any]:
-    """The attributes that are written, the same for everybody."""
-    replaced: dict[str, list[str]] = {}
+def _attribute_updates(wanted: frozenset[str], model: Record | None) -> dict[str, Any]:
+    """The attribute updates, which are the same for everybody."""
+    document: dict[str, Any] = {}
     if "copy" in wanted and model is not None:
-        replaced |= {name: model["attributes"][name] for name in _COPIED if model["attributes"][name]}
+        document["replace"] = {
+            name: model["attributes"][name] for name in _COPIED_ATTRIBUTES if model["attributes"][name]
+        }
     if "describe" in wanted:
-        replaced["description"] = [_("Left on {day}").format(day=f"{datetime.now(UTC):%Y-%m-%d}")]
-    cleared = {"clear": ["manager"]} if "clear-manager" in wanted else {}
-    return {**({"replace": replaced} if replaced else {}), **cleared}
+        document["replace"] = {"description": [_("Left on {day}").format(day=f"{datetime.now(UTC):%Y-%m-%d}")]}
+    if "clear-manager" in wanted:
+        document["clear"] = ["manager"]
+    return document
 
 
-def _place(choice: Choice, wanted: frozenset[str], model: Record | None) -> str | None:
+def _target_container(choice: Choice, wanted: frozenset[str], model: Record | None) -> tuple[str, str] | None:
+    """The container to move to and its distinguished name; None if nobody moves. Raises InvalidRequest."""
+    place = choice.place.strip()
     if "follow" in wanted and model is not None:
-        name = parsed(model["distinguishedName"])
-        return None if name is None else str(name.parent)
-    if "move" in wanted:
-        if not choice.place.strip():
-            raise refused_field("place", "must not be blank")
-        return choice.place.strip()
-    return None
+        if (name := parse_name(model["distinguishedName"])) is None:
+            return None
+        place = str(name.parent)
+    elif "move" not in wanted:
+        return None
+    elif not place:
+        raise refused_field("place", "must not be blank")
+    return place, place
+
+
+def people_task(title: str, steps: Sequence[Step], people: Sequence[Record], *, is_dangerous: bool, then: str) -> Task:
+    """The task of these changes; it lists chosen objects that are no users as left out."""
+    return Task(
+        title=title,
+        confirm=_("Make the change"),
+        confirm_many=_("Make {} changes"),
+        did=_("changes made"),
+        steps=list(steps),
+        left_out=[(str(record["name"]), _("it is not a person")) for record in people if record["kind"] != "user"],
+        is_dangerous=is_dangerous,
+        then=then,
+    )
+
+
+def list_names(users: Sequence[Record]) -> str:
+    """The names of the first three users, and how many more there are."""
+    names = ", ".join(str(record["name"]) for record in users[:3])
+    return _("{names} and {count} more").format(names=names, count=len(users) - 3) if len(users) > 3 else names
+
+
+def steps_for_people(
+    page: PageContext,
+    users: Sequence[Record],
+    *,
+    account: str,
+    document_for: Callable[[Record], Mapping[str, Any]],
+    joins: Mapping[str, Record],
+    leaves: Callable[[set[str]], set[str]] | None,
+    place: tuple[str, str] | None,
+) -> Iterator[Step]:
+    """The changes, ordered so that a failure does the least harm: disable first, then groups and move, enable last.
+
+    `account` is `disable`, `enable` or anything else for neither. `document_for` returns the attribute updates
+    (`replace`, `clear`) of a user. `joins` are the groups to join, by id; `leaves` takes the ids of a user's groups and
+    returns those to leave. `place` is the container to move to, as `users.move` takes it, and its distinguished name.
+    """
+
+    def switch(action: str) -> Iterator[Step]:
+        if account == action:
+            yield from (step_for(f"users.{action}", user, {}, says=_(ACTIONS[action].says)) for user in users)
+
+    yield from switch("disable")
+    for user in users:
+        document = document_for(user)
+        told = [f"{label_of(name)} → {common_name(texts[0])}" for name, texts in document.get("replace", {}).items()]
+        told += [_("{attribute} → no value").format(attribute=label_of(name)) for name in document.get("clear", ())]
+        if told:
+            yield step_for("users.update", user, document, says="; ".join(told))
+    if joins or leaves is not None:
+        yield from _membership_steps(page, users, joins, leaves or (lambda _own: set()))
+    if place is not None:
+        container, name = place
+        for user in users:
+            yield step_for("users.move", user, {"parent": container}, says=f"→ {common_name(name)}")
+    yield from switch("enable")
+
+
+def _membership_steps(
+    page: PageContext, users: Sequence[Record], joins: Mapping[str, Record], leaves: Callable[[set[str]], set[str]]
+) -> Iterator[Step]:
+    """One change for each group, with all users who join or leave it."""
+    groups = dict(joins)
+    add: dict[str, list[str]] = defaultdict(list)
+    remove: dict[str, list[str]] = defaultdict(list)
+    for user in users:
+        own = {str(group["id"]): group for group in direct_groups(page, user)}
+        groups |= own
+        for ids, changed in ((joins.keys() - own.keys(), add), (leaves(set(own)), remove)):
+            for id in ids:
+                changed[id].append(str(user["id"]))
+    for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
+        document = {"add": add[id], "remove": remove[id]}
+        added, removed = len(add[id]), len(remove[id])
+        if added and removed:
+            says = _("Add {added} and remove {removed}").format(added=added, removed=removed)
+        else:
+            says = (_("Add {count}") if added else _("Remove {count}")).format(count=added or removed)
+        yield step_for("groups.change-members", groups[id], document, says=says)

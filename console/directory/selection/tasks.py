@@ -1,7 +1,7 @@
-"""A task: the changes that somebody wants to be made together, what each would do, and what came of it.
+"""Tasks: several changes made together, with the preview and the outcome of each.
 
-It is kept for a day, encrypted, in the cache. Were it lost, nothing is: what was done is in the operations log, under
-the task's id as the request's.
+The cache keeps a task for a day, encrypted. Losing it loses nothing: the operations log has every change that was made,
+with the task's id as request id.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
@@ -19,9 +19,9 @@ from redis import RedisError
 
 from audit.log import NOT_APPLIED
 from audit.models import OPEN_OUTCOMES, Outcome
-from console.directory.objects.changes import shortened
+from console.directory.objects.changes import shorten_values
 from console.page_context import PageContext
-from console.shared.titles import title_of_code
+from console.shared.texts import error_title
 from core.errors import Conflict, NotFound, ServiceUnavailable
 from core.operation import Risk, find_operation
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
@@ -31,25 +31,25 @@ from gateway.pipeline.batches import execute_batch
 from gateway.surfaces.problems import error_of
 from keys.authentication import check_reason
 
-CHUNK: Final = 20
-"""Changes made for one request: the page shows the progress in between."""
-_EFFECTS: Final = ("change", "none", "refused")
-_OUTCOMES: Final = ("done", "waiting", "late", "failed")
-_VALUES_KEPT: Final = 20
-_LIFE: Final = timedelta(days=1)
-_LOCKED_FOR: Final = timedelta(minutes=5)
-"""How long another request leaves a task alone that one is at work on, or was killed at: a domain controller that does
-not answer is waited for at several changes."""
+CHUNK = 20
+"""Changes made by one request; the page shows the progress in between."""
+_EFFECTS = ("change", "none", "refused")
+_OUTCOMES = ("done", "waiting", "late", "failed")
+_MAX_VALUES = 20
+_KEPT_FOR = timedelta(days=1)
+_LOCKED_FOR = timedelta(minutes=5)
+"""How long a request may work on a task before another takes over, since a killed one never unlocks it. It is long
+because several changes in a row may wait for a domain controller that does not answer."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One change: an operation with its whole input, whose name it is told under, and what it does in words.
+    """One change: an operation with its whole input, the name and place of its object, and a description (`says`).
 
-    With `member_from` the object that the step at that place makes becomes a member besides those in its document.
-    `effect` is what the preview said: "change", "none" (it is so already) or "refused". `outcome` is "done", "waiting"
-    (for approval), "late" or "failed", empty before. `problem` says why it is refused or has failed. Of one that is
-    late the domain controller has not answered yet; `record_id` is its record in the log.
+    `member_from` is the index of the step that creates a further member for this step's group. `effect` is the result
+    of the preview: "change", "none" (nothing to change) or "refused". `outcome` is empty at first, then "done",
+    "waiting" (for approval), "late" (the domain controller has not answered yet; `record_id` is the log record) or
+    "failed". `problem` says why it is refused or has failed.
     """
 
     operation: str
@@ -67,18 +67,14 @@ class Step:
     problem: str = ""
     record_id: str | None = None
 
-    @property
-    def is_due(self) -> bool:
-        return self.effect == "change" and not self.outcome
-
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """Several changes with one name, one reason and one way back.
+    """Several changes with one title and one reason, undone together.
 
-    `title` is a question, `confirm` what its button says for one change and `confirm_many` for several (`{}`). `did` is
-    what is told when all are done. `left_out` are objects for which it makes no sense, each with why. `then` is where
-    it was begun.
+    `title` is a question. The button says `confirm` for one change and `confirm_many` for several (`{}` is their
+    number). `did` is said when all are done. `left_out` are the names of objects that it does not fit, each with the
+    reason. `then` is the page where it was started.
     """
 
     title: str
@@ -99,28 +95,28 @@ class Task:
 
     @property
     def by_effect(self) -> dict[str, list[Step]]:
-        """The steps by what their preview said."""
+        """The steps by the result of their preview."""
         return {effect: [step for step in self.steps if step.effect == effect] for effect in _EFFECTS}
 
     @property
     def by_outcome(self) -> dict[str, list[Step]]:
-        """The steps by what came of them; those that are not made yet are in none."""
+        """The finished and late steps by their outcome."""
         return {outcome: [step for step in self.steps if step.outcome == outcome] for outcome in _OUTCOMES}
 
     @property
     def button(self) -> str:
-        """What the button says that confirms it."""
+        """The label of the button that confirms the task."""
         count = len(self.by_effect["change"])
         return self.confirm if count == 1 else (self.confirm_many or self.confirm).format(count)
 
     @property
     def has_password(self) -> bool:
-        """Whether it has made an account whose password nobody has seen yet."""
+        """Whether it has created an account whose password nobody has seen yet."""
         return any(step.document.get("password") for step in self.by_outcome["done"])
 
     @property
     def common_warnings(self) -> list[str]:
-        """What is to be known of every change, so that it need not be said of each."""
+        """Warnings of every change, which the page shows once."""
         steps = self.by_effect["change"]
         if len(steps) < 2:
             return []
@@ -128,7 +124,7 @@ class Task:
 
     @property
     def omitted(self) -> int:
-        """How many of those chosen nothing is done with."""
+        """How many of the chosen objects are not changed."""
         return len(self.by_effect["refused"]) + len(self.left_out)
 
     @property
@@ -137,57 +133,53 @@ class Task:
 
     @property
     def due(self) -> list[Step]:
-        """What can be done now."""
-        return [step for step in self.steps if step.is_due and not self.waits_for_late(step)]
+        """The steps to make now; a step waits while the step that creates its member is late."""
+        due = (step for step in self.steps if step.effect == "change" and not step.outcome)
+        return [step for step in due if (maker := self.maker_of(step)) is None or maker.outcome != "late"]
 
     def maker_of(self, step: Step) -> Step | None:
-        """The step that makes the object which this one needs."""
+        """The step that creates the member that this one adds, if any."""
         return None if step.member_from is None else self.steps[step.member_from]
-
-    def waits_for_late(self, step: Step) -> bool:
-        """Whether it needs the object of a step of which nobody knows yet whether it was made."""
-        maker = self.maker_of(step)
-        return maker is not None and maker.outcome == "late"
 
     @property
     def is_over(self) -> bool:
         return self.is_started and not self.due and not self.by_outcome["late"]
 
 
-_KEPT: Final = TypeAdapter(Task)
+_STORED_TASK = TypeAdapter(Task)
 
 
-def begin(page: PageContext, task: Task) -> Task:
-    """Keep a new task for the person, so that its page can be opened."""
+def create_task(page: PageContext, task: Task) -> Task:
+    """Give a new task an id and its owner, and save it."""
     assert page.call.directory is not None
     begun = replace(task, id=str(uuid4()), person_id=page.call.person.id, directory_id=str(page.call.directory.id))
-    keep(begun)
+    save_task(begun)
     return begun
 
 
 @contextmanager
-def _memory() -> Iterator[None]:
-    """Where tasks are kept; raises ServiceUnavailable where it does not answer."""
+def _translate_cache_errors() -> Iterator[None]:
+    """Turn errors of Redis into ServiceUnavailable."""
     try:
         yield
     except RedisError as error:
         raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
 
 
-def keep(task: Task) -> None:
-    """Raises ServiceUnavailable where the cache does not answer."""
-    # Without what steps do not have: processes of the release before do not know all of it.
-    text = _KEPT.dump_json(task, exclude_none=True).decode()
-    with _memory():
-        cache.set(_key(task.id), encrypt(text), _LIFE.total_seconds())
+def save_task(task: Task) -> None:
+    """Save the task for a day; raises ServiceUnavailable."""
+    # Leave out empty fields: during an upgrade, processes of the last release do not know the new ones.
+    text = _STORED_TASK.dump_json(task, exclude_none=True).decode()
+    with _translate_cache_errors():
+        cache.set(_key(task.id), encrypt(text), _KEPT_FOR.total_seconds())
 
 
-def find(page: PageContext, task_id: UUID) -> Task:
-    """The person's own task in this directory; raises NotFound for every other, and for one whose day is over."""
-    with _memory():
+def find_task(page: PageContext, task_id: UUID) -> Task:
+    """The person's own task in this directory; raises NotFound for other people's and expired tasks."""
+    with _translate_cache_errors():
         kept = cache.get(_key(str(task_id)))
     try:
-        task = _KEPT.validate_json(decrypt(kept)) if kept else None
+        task = _STORED_TASK.validate_json(decrypt(kept)) if kept else None
     except UndecryptableSecret:
         task = None
     if task is None:
@@ -198,11 +190,11 @@ def find(page: PageContext, task_id: UUID) -> Task:
     return task
 
 
-def preview(page: PageContext, task: Task) -> None:
-    """Find out what each step would do now, by a dry run; a started task keeps what it was confirmed with."""
+def preview_task(page: PageContext, task: Task) -> None:
+    """Dry-run each step and save the results. A started task keeps the preview that was confirmed."""
     if task.is_started:
         return
-    for step, result in _executed(page, task, task.steps, dry_run=True):
+    for step, result in _execute(page, task, task.steps, dry_run=True):
         if isinstance(result, Exception):
             step.effect, step.problem = "refused", error_of(result).detail
             continue
@@ -211,13 +203,13 @@ def preview(page: PageContext, task: Task) -> None:
         step.warnings, step.risk = list(body.get("warnings", ())), str(body.get("risk", ""))
         step.effect, step.problem = ("change" if step.changes else "none"), ""
         if (maker := task.maker_of(step)) is not None:
-            _foresee_member(step, maker)
+            _preview_membership(step, maker)
     task.is_previewed = True
-    keep(task)
+    save_task(task)
 
 
-def _foresee_member(step: Step, maker: Step) -> None:
-    """What joining means of an object that is still to be made: the dry run has said what would be refused anyway."""
+def _preview_membership(step: Step, maker: Step) -> None:
+    """Complete the preview of adding an object that does not exist yet; the dry run has covered the rest."""
     if maker.effect != "change":
         step.effect, step.problem = "refused", _("{name} would not be made.").format(name=maker.name)
         return
@@ -227,25 +219,26 @@ def _foresee_member(step: Step, maker: Step) -> None:
 
 
 def _differences(change: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that one side alone has: of a large group's members these are all that tells."""
+    """A change without the values on both sides: of a large group's members, only the difference matters."""
     kept = set(change["before"]) & set(change["after"])
     alone = {side: [value for value in change[side] if value not in kept] for side in ("before", "after")}
-    return shortened({**change, **alone}, _VALUES_KEPT)
+    return shorten_values({**change, **alone}, _MAX_VALUES)
 
 
-def advance(page: PageContext, task: Task) -> bool:
-    """Make the next changes that are due and note what came of each; False while another request is at it.
+def advance_task(page: PageContext, task: Task) -> None:
+    """Make the next changes that are due and save their outcomes, unless another request is at it.
 
-    What a request had done that was killed before it could note it, the operations log tells: it is not done again.
+    If a request was killed before it saved its outcomes, the operations log has them, and the changes are not repeated.
     """
     lock, holder = f"{_key(task.id)}:lock", str(uuid4())
     if not cache.add(lock, holder, _LOCKED_FOR.total_seconds()):
-        return False
+        return
     try:
-        task.steps = find(page, UUID(task.id)).steps  # another request may have gone on since it was read
+        # Read it again under the lock: another request may have made changes since the caller read it.
+        task.steps = find_task(page, UUID(task.id)).steps
         for step in task.by_outcome["late"]:
-            _follow(page, step)
-        for step, result in _executed(page, task, task.due[:CHUNK], dry_run=False):
+            _update_late_step(page, step)
+        for step, result in _execute(page, task, task.due[:CHUNK], dry_run=False):
             if isinstance(result, OutcomeUnknown) and "recordId" in result.members:
                 step.outcome, step.record_id = "late", result.members["recordId"]
             elif isinstance(result, Exception):
@@ -254,15 +247,14 @@ def advance(page: PageContext, task: Task) -> bool:
                 step.outcome = "waiting" if result is not None and result.status == 202 else "done"
                 if find_operation(step.operation).creates and result is not None and step.outcome == "done":
                     step.object_id = result.body["id"]
-        keep(task)
+        save_task(task)
     finally:
-        if cache.get(lock) == holder:  # else it took too long, and another request is at work
+        if cache.get(lock) == holder:  # otherwise the lock has expired and belongs to another request
             cache.delete(lock)
-    return True
 
 
-def _follow(page: PageContext, step: Step) -> None:
-    """Note what has become of a change whose answer was late, if that is known by now."""
+def _update_late_step(page: PageContext, step: Step) -> None:
+    """Record the outcome of a late change, if it is known by now."""
     change = page.perform("operations.read-own", id=step.record_id)
     if change["outcome"] in OPEN_OUTCOMES:
         return
@@ -273,13 +265,13 @@ def _follow(page: PageContext, step: Step) -> None:
     elif change["code"] == NOT_APPLIED:
         step.outcome, step.problem = "failed", _("The change was not made.")
     else:
-        step.outcome, step.problem = "failed", title_of_code(change["code"])
+        step.outcome, step.problem = "failed", error_title(change["code"])
 
 
-def _executed(
+def _execute(
     page: PageContext, task: Task, steps: Sequence[Step], *, dry_run: bool
 ) -> Iterable[tuple[Step, Answer | Exception | None]]:
-    """The steps with what came of them. Those of one operation that stand together are one batch of the pipeline."""
+    """Execute the steps and yield their results. Adjacent steps of one operation form one batch of the pipeline."""
     call = replace(
         page.call,
         request_id=task.id,
@@ -290,35 +282,21 @@ def _executed(
     )
     places = {id(step): place for place, step in enumerate(task.steps)}
     for name, group in groupby(steps, key=lambda step: step.operation):
-        part = list(group)
-        if not dry_run:
-            part = [step for step in part if not task.waits_for_late(step)]  # also for one of this round
-            for step in part:
-                if (maker := _missing_maker(task, step)) is not None:
+        part, documents = [], []
+        for step in group:
+            document, maker = step.document, task.maker_of(step)
+            if maker is not None and maker.object_id is not None:
+                document = {**document, "add": [*document["add"], maker.object_id]}
+            elif maker is not None and not dry_run:
+                if maker.outcome != "late":  # a late one may still succeed: leave the step for a later round
                     yield step, Conflict(_("{name} was not made.").format(name=maker.name))
-            part = [step for step in part if _missing_maker(task, step) is None]
-        items = execute_batch(
-            find_operation(name),
-            call,
-            [_document_of(task, step) for step in part],
-            on_error="continue",
-            first=places[id(part[0])] if part else 0,
-        )
-        yield from ((step, item.result) for step, item in zip(part, items, strict=True))
-
-
-def _missing_maker(task: Task, step: Step) -> Step | None:
-    """The step whose object this one waits for in vain."""
-    maker = task.maker_of(step)
-    return maker if maker is not None and maker.object_id is None else None
-
-
-def _document_of(task: Task, step: Step) -> dict[str, Any]:
-    """What is sent for a step: with the member that another step has made, if that is so by now."""
-    maker = task.maker_of(step)
-    if maker is None or maker.object_id is None:
-        return step.document
-    return {**step.document, "add": [*step.document["add"], maker.object_id]}
+                continue
+            part.append(step)
+            documents.append(document)
+        if part:
+            operation, place = find_operation(name), places[id(part[0])]
+            items = execute_batch(operation, call, documents, on_error="continue", first=place)
+            yield from ((step, item.result) for step, item in zip(part, items, strict=True))
 
 
 def _key(task_id: str) -> str:

@@ -1,7 +1,7 @@
-// What the approvals do in the browser: from line to line by keys, and how many lines are ticked.
+// Approvals: keys to move between lines, and the number of ticked lines.
 "use strict";
 
-// `j` and `k` go to the next and the previous link with `data-row`; `x` ticks its line.
+// `j` and `k` focus the next and the previous link with `data-row`; `x` ticks its line.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
   const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.checkVisibility());
@@ -16,7 +16,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// `data-counts-ticks` on a form: how many of its lines are ticked is told at `data-ticks`.
+// `data-counts-ticks` on a form: its `data-ticks` elements show how many lines are ticked.
 const countTicks = (form) => {
   const boxes = [...form.querySelectorAll("input[name=change]")];
   const ticked = boxes.filter((box) => box.checked).length;
@@ -30,7 +30,7 @@ document.addEventListener("change", (event) => {
   if (form) countTicks(form);
 });
 
-// A change that would not be applied any more (`data-exception`, its id) is not ticked unless somebody does it again.
+// A change whose forecast failed (`data-exception`, its id) is unticked: the person has to tick it deliberately.
 document.addEventListener("htmx:afterSwap", (event) => {
   for (const exception of event.target.querySelectorAll("[data-exception]")) {
     const box = document.querySelector(`input[name=change][value^="${CSS.escape(exception.dataset.exception)}"]`);

@@ -1,7 +1,7 @@
-// What the pages do in the browser besides htmx: keys, filling fields, asking before what cannot be undone.
+// What pages do in the browser besides htmx: shortcuts, fields filled by buttons, confirmations.
 "use strict";
 
-// `data-fills` on a button puts its `data-value` into the field of that id, into a text area as one more line.
+// `data-fills` on a button puts its `data-value` into the field with that id; a text area gets one more line.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-fills]");
   if (!button) return;
@@ -16,7 +16,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// `data-confirm` on a form or a button asks first; the sentence says what will happen.
+// `data-confirm` on a form or a button asks before submitting; the sentence says what will happen.
 document.addEventListener("submit", (event) => {
   const asks = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
   if (asks && !window.confirm(asks)) {
@@ -25,13 +25,13 @@ document.addEventListener("submit", (event) => {
   }
 }, true);
 
-// `data-submits` on a field sends its form when it is changed.
+// `data-submits` on a field submits its form when the field changes.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
-// `data-checks` on a button ticks the boxes of its form whose values it lists, and no others of their name. Without
-// scripts the button sends the form, and the server ticks them.
+// `data-checks` on a button ticks exactly the permissions that it lists. Without scripts the button submits the form,
+// and the server ticks them.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-checks]");
   if (!button) return;
@@ -48,13 +48,13 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-prints]")) window.print();
 });
 
-// `data-chooses` on a field: typing into it chooses the radio button of that id, which it belongs to.
+// `data-chooses` on a field: typing into it checks the radio button with that id.
 document.addEventListener("input", (event) => {
   const chooses = event.target.dataset.chooses;
   if (chooses) document.getElementById(chooses).checked = true;
 });
 
-// Boxes that choose rows of a table: `data-ticks` ticks them all, `data-counts` tells how many (`#`) are ticked.
+// Boxes that select rows of a table: `data-ticks` ticks them all, `data-counts` shows how many (`#`) are ticked.
 document.addEventListener("change", (event) => {
   const box = event.target;
   if (!box.matches("td.choose input, [data-ticks]")) return;
@@ -66,7 +66,7 @@ document.addEventListener("change", (event) => {
   if (told) told.textContent = count ? told.dataset.counts.replace("#", count) : "";
 });
 
-// Ctrl-K leads to the search of everything, from wherever somebody is.
+// Ctrl-K focuses the quick search on every page.
 document.addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "k") return;
   const field = document.querySelector("[data-finds]");
@@ -76,8 +76,8 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
-// `data-key` on a link or button: the keys that follow it, except while something is being typed. With
-// `data-key-focuses` the key only leads there, for what must not be done by a slip of the hand.
+// `data-key` on a link or button: the keys that press it, except while typing. With `data-key-focuses` a key only
+// focuses it, so that a slip of the hand does no harm.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
   const wanted = document.querySelector(`[data-key~="${CSS.escape(event.key)}"]`);

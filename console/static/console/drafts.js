@@ -1,5 +1,5 @@
-// What was typed into a form and not sent, or sent in vain, is not lost: this tab keeps it until the form is done with.
-// Secrets are never kept, nor anything beyond the sign-in of one person.
+// Drafts: the tab keeps what was typed into a form until the form is submitted successfully. It never keeps secrets,
+// and it forgets everything when another person signs in.
 "use strict";
 
 const PREFIX = "draft:";
@@ -9,12 +9,12 @@ const KEPT_TYPES = new Set(["text", "search", "email", "tel", "url", "number", "
 
 const frame = document.querySelector("[data-person]");
 const storage = sessionStorage;
-// By their attributes: a field called "action" would stand in the place of the form's own.
+// By getAttribute: a field named "action" would shadow the form's property.
 const keyOf = (form) => `${PREFIX}${form.getAttribute("action") ?? ""} ${location.pathname}`;
 const isDrafted = (form) => form?.getAttribute("method") === "post" && form.closest("main") && !form.matches("[data-no-draft]");
 const isKept = (field) => field.name && KEPT_TYPES.has(field.type) && !SECRET.test(field.name) && !field.closest(".choose");
 
-// Fields of one name are told apart by their place.
+// Fields of the same name are distinguished by their index.
 const placeOf = (field) => `${field.name}#${[...field.form.elements].filter((other) => other.name === field.name).indexOf(field)}`;
 
 function forgetAll() {
@@ -53,7 +53,7 @@ function restore(form) {
 if (frame) {
   if (storage.getItem("draft-person") !== frame.dataset.person) forgetAll();
   storage.setItem("draft-person", frame.dataset.person);
-  // A form is done with when the page after it is another one, or says that it was done.
+  // A form has succeeded if the next page is another one or shows a success message.
   const sent = JSON.parse(storage.getItem(SENT) ?? "null");
   if (sent && (sent.place !== location.pathname || document.querySelector("main > .notice.success"))) storage.removeItem(sent.key);
   storage.removeItem(SENT);

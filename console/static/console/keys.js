@@ -1,5 +1,4 @@
-// The test read beside a key's new value: the real machine surface is called, with the key alone, and what came back is
-// said in words.
+// The test beside a key's new value: it calls /api with the key alone (no session) and explains the answer.
 "use strict";
 
 const button = document.getElementById("test-read");

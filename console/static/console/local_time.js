@@ -1,9 +1,9 @@
-// Moments in the time of whoever reads them. The server says them in UTC, which stays to be seen on each; fields for
-// moments are shown in local time and sent in UTC.
+// Times in the reader's time zone. The server sends UTC, which stays visible as each time's title; datetime fields show
+// local time and submit UTC.
 "use strict";
 
 const isUtc = new Date().getTimezoneOffset() === 0;
-// The page's language, as it is written where the reader lives: en-GB rather than en, where the browser says so.
+// The page's language in the reader's region: en-GB rather than en if the browser prefers that.
 const pageLanguage = document.documentElement.lang;
 const locale = navigator.languages.find((name) => name.split("-")[0] === pageLanguage) ?? pageLanguage;
 
@@ -31,13 +31,13 @@ function localize(root) {
   }
 }
 
-// The value of a field for a moment, moved between local time and UTC.
+// The value of a datetime-local field, shifted between UTC and local time.
 function asField(at, direction) {
   const moved = new Date(at.getTime() + direction * at.getTimezoneOffset() * 60000);
   return moved.toISOString().slice(0, 16);
 }
 
-// What a form sends is in UTC, whatever its fields show.
+// Forms submit UTC, whatever their fields show.
 document.addEventListener("formdata", (event) => {
   for (const field of event.target.querySelectorAll("input[type=datetime-local][data-utc]")) {
     const at = new Date(field.value);

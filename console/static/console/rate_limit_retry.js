@@ -1,7 +1,7 @@
-// The limit of an address was reached: count down, then go on with what was asked for.
+// Over the rate limit of the address: count down, then repeat the request.
 "use strict";
 
-// `data-countdown` tells the seconds that are left; its form (`data-goes-on`) is sent when they are over.
+// `data-countdown` shows the seconds left; its form (`data-goes-on`) is submitted when they are over.
 const countDown = (place, whenOver) => {
   const inWords = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
   const end = Date.now() + 1000 * Number(place.dataset.countdown);
@@ -17,7 +17,7 @@ for (const place of document.querySelectorAll("[data-countdown]")) {
   countDown(place, () => place.closest("[data-goes-on]")?.requestSubmit());
 }
 
-// A part of a page that htmx asked for is asked for again; what asks by itself from time to time does so anyway.
+// Repeat a request by htmx for a part of a page, unless it polls and repeats itself anyway.
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (detail.xhr.status !== 429) return;
   const { verb, path, elt, parameters } = detail.requestConfig;

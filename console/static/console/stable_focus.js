@@ -1,8 +1,8 @@
-// A part of a page that comes by itself does not take away what somebody is pressing, or typing.
+// Parts of a page that load by themselves do not move what the person is pressing or typing into.
 "use strict";
 
-// What comes between the press of a button and its release would move the button from under the pointer, and the click
-// would be lost: it waits. A finger's click follows its release after a moment.
+// A swap between the press and the release of a button would move the button from under the pointer and lose the click,
+// so swaps wait. On touch screens the click follows the release after a moment.
 const AFTER_RELEASE = 100; // milliseconds
 let isPressed = false;
 let waiting = [];
@@ -21,7 +21,7 @@ function release() {
     for (const take of came) take();
   }, AFTER_RELEASE);
 }
-// A pointer that drags something, or whose window is left, is released without `pointerup`.
+// A drag, or leaving the window, ends a press without `pointerup`.
 for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, release, true);
 window.addEventListener("blur", release);
 
@@ -33,7 +33,7 @@ document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => {
   };
 });
 
-// A part that asks for itself from time to time stays as it is while somebody fills in a field of it, or has done so.
+// A polling part is not replaced while, or after, the person fills in one of its fields.
 const filledIn = new WeakSet();
 document.addEventListener("input", (event) => filledIn.add(event.target));
 document.addEventListener("htmx:beforeSwap", (event) => {

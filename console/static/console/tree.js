@@ -1,9 +1,9 @@
-// The tree of containers beside a search: the keys of a tree, and the mark on the container that is shown.
+// The tree of containers beside a search: keyboard navigation, and the mark on the current container.
 "use strict";
 
 const tree = document.querySelector(".containers .tree");
 
-// Up and down between the names that are visible, right to open, left to close or to go up.
+// The keys of a tree view (WAI-ARIA): up and down move, right opens, left closes or goes to the parent.
 tree.addEventListener("keydown", (event) => {
   const item = event.target.closest("li");
   const within = item?.querySelector(":scope > details");

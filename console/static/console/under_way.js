@@ -1,15 +1,15 @@
-// A change keeps a domain controller busy: the page says so and for how long, and does not send it twice.
+// While a domain controller works on a change, the page shows for how long and does not send it twice.
 "use strict";
 
 {
-  const QUICK = 4; // seconds: so long nothing is said
-  const AGAIN = 30; // seconds until the time is read aloud again
+  const QUICK = 4; // seconds before anything is shown
+  const AGAIN = 30; // seconds between announcements to screen readers
   const inWords = (unit) => new Intl.NumberFormat(document.documentElement.lang, { style: "unit", unit, unitDisplay: "long" });
   const seconds = inWords("second");
   const minutes = inWords("minute");
   const said = (count) => (count < 120 ? seconds.format(count) : minutes.format(Math.floor(count / 60)));
 
-  // `data-counts-up` tells for how many seconds something has lasted; `data-told` beside it is read aloud, now and then.
+  // `data-counts-up` shows how many seconds something has lasted; `data-told` beside it is announced now and then.
   const countUp = (place) => {
     const start = Date.now() - 1000 * Number(place.dataset.countsUp);
     const told = place.parentElement.querySelector("[data-told]");
@@ -31,7 +31,7 @@
   countAll(document);
   document.addEventListener("htmx:afterSettle", ({ target }) => countAll(target));
 
-  // What waits for its answer: until that is told (`timer`), and what cannot be pressed meanwhile (`buttons`).
+  // Forms that wait for an answer: the `timer` until the notice, and the `buttons` disabled meanwhile.
   const waiting = new Map();
 
   const tell = (place) => {
@@ -52,9 +52,9 @@
     for (const button of buttons) button.disabled = false;
   };
 
-  // `data-writes` on a button: it sends a change to a domain controller. So does what htmx sends from where it stands.
+  // `data-writes` on a button or an htmx element: its request changes the directory.
   document.addEventListener("submit", (event) => {
-    if (event.defaultPrevented) return; // somebody was asked, and does not want it
+    if (event.defaultPrevented) return; // not confirmed
     if (waiting.has(event.target)) event.preventDefault();
     else if (event.submitter?.matches("[data-writes]")) begin(event.target);
   });
@@ -64,7 +64,7 @@
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (waiting.has(detail.elt)) end(detail.elt);
   });
-  // Somebody goes back to a page that the browser has kept as it was.
+  // The browser restores the page from its back/forward cache as it was.
   window.addEventListener("pageshow", ({ persisted }) => {
     if (persisted) [...waiting.keys()].forEach(end);
   });

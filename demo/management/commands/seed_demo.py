@@ -1,7 +1,7 @@
 """`manage.py seed_demo`: the demonstration's own accounts, directory connection, role and API key, made or found again.
 
-Reads from standard input what earlier runs were told, as JSON, and prints the same with what is new. The domain and the
-organisation in it are made by `demo`.
+It reads the credentials of earlier runs from standard input, as JSON, and prints them with the new ones. `demo.run`
+makes the domain and its organisation.
 """
 
 import json
@@ -13,8 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db.models import Model
 
-from audit.model_changes.recording import recorded
-from audit.model_changes.unattended import call_of_command
+from audit.model_changes.recording import call_of_command, recorded
 from directory.models import DirectoryConnection
 from keys.credential_values import Prefix, parse
 from keys.models import ApiKey, Person, Role
@@ -22,7 +21,7 @@ from keys.permission_catalogue import GRANTABLE, find_permissions
 from lab.accounts.rows import add_key
 
 CONNECTION = ROLE_AND_KEY = "Demonstration"
-# An integration is not given these: to change administrators, to revert others' changes, to decide about its own.
+# An integration must not change administrators, revert others' changes, or approve its own.
 NOT_FOR_THE_KEY = {"directory.manage_protected", "audit.revert_change", "approvals.decide_change"}
 FOR_THE_APPROVER = {
     "approvals.decide_change",
@@ -34,7 +33,7 @@ FOR_THE_APPROVER = {
 
 
 class Command(BaseCommand):
-    """Running it again changes nothing that is there, except where a secret of earlier runs is not known any more."""
+    """Running it again changes nothing that exists, unless a secret of earlier runs is unknown by now."""
 
     help = __doc__ or ""
 
@@ -59,7 +58,7 @@ class Command(BaseCommand):
 
 
 def _rows() -> list[Model]:
-    """What of the demonstration is there."""
+    """The existing rows of the demonstration."""
     return [
         *Person.objects.filter(username__in=("admin", "approver")),
         *DirectoryConnection.objects.filter(name=CONNECTION),
@@ -69,7 +68,7 @@ def _rows() -> list[Model]:
 
 
 def _person(username: str, display_name: str, known: dict[str, str] | None, *, superuser: bool) -> dict[str, str]:
-    """A local account; a password that people changed since is left alone."""
+    """Make or find a local account; a password that was changed since is left alone."""
     password = known["password"] if known else secrets.token_urlsafe(12)
     person, created = Person.objects.get_or_create(
         username=username, defaults={"display_name": display_name, "is_staff": True, "is_superuser": superuser}
@@ -90,18 +89,18 @@ def _connection(directory: dict[str, str]) -> DirectoryConnection:
     }
     connection, created = DirectoryConnection.objects.get_or_create(name=CONNECTION, defaults=wanted)
     if connection.rotated_at is not None:
-        del wanted["bind_password"]  # the gateway alone knows the one of now
+        del wanted["bind_password"]  # the gateway may have rotated it
     outdated = [name for name, value in wanted.items() if getattr(connection, name) != value]
     if outdated and not created:
         for name in outdated:
             setattr(connection, name, wanted[name])
-        connection.bind_password_given = True  # whoever starts the demonstration has made the directory, too
+        connection.bind_password_given = True  # the demonstration has made the account, too
         connection.save(update_fields=outdated)
     return connection
 
 
 def _api_key(known: dict[str, str] | None, connection: DirectoryConnection) -> dict[str, str]:
-    """The key of earlier runs if it still works, else a new one: its value is stored nowhere but with the caller."""
+    """The key of earlier runs if it still works, else a new one: only the caller stores its value."""
     if known and (secret := parse(known["value"], Prefix.API_KEY)):
         key = ApiKey.objects.filter(lookup_id=secret.lookup_id, digest=secret.digest).first()
         if key is not None and key.state == "active" and key.links.filter(client_id=known["clientId"]).exists():

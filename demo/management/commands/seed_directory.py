@@ -1,8 +1,8 @@
-"""`manage.py seed_directory --users N`: grows a domain for trials until its company has that many people.
+"""`manage.py seed_directory --users N`: fill a trial domain until its company has that many people.
 
-The company is the demonstration's (`lab.company`) with its units and groups; the people have no passwords and
-are disabled. What is there already is left alone, so a run that was stopped is continued by the next one. The domain
-controller makes each add a transaction of its own, some 200 a second here, whether one or many are on their way.
+The company is the demonstration's (`lab.company`), with its units and groups; the people have no passwords and are
+disabled. Existing objects stay as they are, so another run continues an interrupted one. The domain controller makes
+each add a transaction, some 200 per second here, whether one or many are under way.
 """
 
 import time
@@ -35,7 +35,7 @@ PROGRESS_SECONDS = 5.0
 
 
 class Command(BaseCommand):
-    """Writes through the gateway's own client, past its permissions and its log: for trials alone."""
+    """Writes through the gateway's LDAP client, without permissions and log: only for trials."""
 
     help = __doc__ or ""
 
@@ -63,22 +63,22 @@ class Command(BaseCommand):
     def _fill(self, client: Client, organization: Organization) -> None:
         base = client.settings.base_dn
         classes = {"organizationalUnit": "units", "group": "groups"}
-        for object_class, called in classes.items():
+        for object_class, label in classes.items():
             entries = [entry for entry in organization.entries if entry.attributes["objectClass"] == object_class]
             there = _existing(client, object_class)
-            # One after the other: a unit must be there before what it holds.
-            self._add(client, [entry for entry in entries if _key(f"{entry.dn},{base}") not in there], called)
+            # One after the other, since a unit must exist before its content.
+            self._add(client, [entry for entry in entries if _key(f"{entry.dn},{base}") not in there], label)
         people = [entry for entry in organization.entries if "employeeID" in entry.attributes]
         there = _existing(client, "user")
         self._add(client, [entry for entry in people if _key(f"{entry.dn},{base}") not in there], "people")
         self._join(client, organization, _existing(client, "user"))
 
-    def _add(self, client: Client, entries: Sequence[Entry], called: str) -> None:
+    def _add(self, client: Client, entries: Sequence[Entry], label: str) -> None:
         base = client.settings.base_dn
         started = shown = time.monotonic()
         added = taken = 0
         for written in client.write_many(_as_add(entry, base) for entry in entries):
-            if isinstance(written.error, AlreadyExists):  # the account's name is somebody else's
+            if isinstance(written.error, AlreadyExists):  # another object has the account's name
                 taken += 1
             elif written.error is not None:
                 raise written.error
@@ -86,13 +86,13 @@ class Command(BaseCommand):
                 added += 1
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
-                self.stdout.write(f"  {added} of {len(entries)} {called}, {added / (shown - started):.0f} a second")
+                self.stdout.write(f"  {added} of {len(entries)} {label}, {added / (shown - started):.0f} a second")
         passed = time.monotonic() - started
         notes = f", {taken} names were taken" if taken else ""
-        self.stdout.write(f"{added} {called} added in {passed:.1f} s{notes}")
+        self.stdout.write(f"{added} {label} added in {passed:.1f} s{notes}")
 
     def _join(self, client: Client, organization: Organization, people: set[str]) -> None:
-        """Put the people into their groups, many in one write: the directory takes 500 as fast as ten."""
+        """Add people to their groups, many in one write: the directory takes 500 as fast as ten."""
         base = client.settings.base_dn
         joined = 0
         for group, members in organization.members.items():
@@ -104,8 +104,8 @@ class Command(BaseCommand):
             absent = people - {_key(name) for name in found.texts("member")}
             names = (f"{member},{base}" for member in dict.fromkeys(members))
             missing = [name for name in names if _key(name) in absent]
-            for some in _some(missing, MEMBERS_IN_ONE_WRITE):
-                values = tuple(name.encode() for name in some)
+            for chunk in _chunks(missing, MEMBERS_IN_ONE_WRITE):
+                values = tuple(name.encode() for name in chunk)
                 client.write(Modify(found.dn, (Modification("add", "member", values),)))
             joined += len(missing)
         self.stdout.write(f"{joined} memberships added")
@@ -121,13 +121,13 @@ def _connection(name: str | None) -> DirectoryConnection:
 
 
 def _existing(client: Client, object_class: str) -> set[str]:
-    """The names of all objects of a class, comparable."""
+    """The names of all objects of a class, in comparable form."""
     found = client.search(client.settings.base_dn, Scope.SUBTREE, Equals("objectClass", object_class), ("1.1",))
     return {_key(entry.dn) for entry in found}
 
 
 def _key(dn: str) -> str:
-    """A name as the directory compares it: it may escape other characters than we do."""
+    """A distinguished name in comparable form, since the directory may escape other characters than we do."""
     return str(DistinguishedName.parse(dn)).lower()
 
 
@@ -135,7 +135,7 @@ def _as_add(entry: Entry, base: str) -> Add:
     attributes = dict(entry.attributes)
     if entry.has_password:
         attributes["userAccountControl"] = DISABLED_WITHOUT_PASSWORD
-        attributes.pop("manager", None)  # the head of a department may come later, or have a taken name
+        attributes.pop("manager", None)  # the manager may be created later, or not at all
     encoded = {
         name: [value.encode() for value in ([values] if isinstance(values, str) else values)]
         for name, values in attributes.items()
@@ -143,7 +143,7 @@ def _as_add(entry: Entry, base: str) -> Add:
     return Add(f"{entry.dn},{base}", encoded)
 
 
-def _some(names: Sequence[str], count: int) -> Iterator[list[str]]:
+def _chunks(names: Sequence[str], count: int) -> Iterator[list[str]]:
     rest = iter(names)
     while part := list(islice(rest, count)):
         yield part

@@ -1,4 +1,4 @@
-"""How any search is run: its filter judged, its area confined, its matches ordered, paged and made into records.
+"""Running searches: check the filter, confine the area, order and page the matches, make records of them.
 
-Which searches there are is said in records of `definitions`.
+`definitions` declares the searches.
 """

@@ -1,55 +1,54 @@
-"""Where a search looks: the caller's base and depth, and nothing outside the caller's scopes."""
+"""Where a search looks: below the caller's base, and nowhere outside the caller's scopes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
-from active_directory import DistinguishedName, Entry, Scope
+from active_directory import MANGLED, And, Client, DistinguishedName, Entry, Equals, Or, Scope
 from core.call import Call
 from directory.errors import ObjectNotFound
 from directory.lookup.access import client_of, find_base, is_within_any, parse_reference, scope_bases
-from directory.queries.original_locations import LAST_KNOWN_PARENT, above_by_searching, former_place
 
 _IS_DELETED = "isDeleted"
 
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """What to search, `bases` down to `scope`, and how to tell whether a found entry belongs to the answer.
+    """The bases and the LDAP scope to search, and whether an entry found there belongs to the answer.
 
-    A deleted object lies in the container of deleted objects, whatever it was: it belongs to where its last known
-    parent is, or was. `of_deleted` is the part of the directory meant then, a base and a scope, and `place` says where
-    a last known parent was.
+    Deleted objects all lie in one container, but count as lying below their last known parent. In a search for them
+    `deleted_area` is the base and scope that the caller means, and `locate` gives the original location of a parent
+    that may be deleted itself.
     """
 
     bases: tuple[str, ...]
     scope: Scope
     confined_to: tuple[str, ...] | None
-    of_deleted: tuple[str, Scope] | None = None
-    place: Callable[[str], str] = str
+    deleted_area: tuple[str, Scope] | None = None
+    locate: Callable[[str], str] = str
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The attributes `holds` looks at."""
-        return () if self.of_deleted is None else (LAST_KNOWN_PARENT, _IS_DELETED)
+        """The attributes that `contains` looks at."""
+        return () if self.deleted_area is None else (LAST_KNOWN_PARENT, _IS_DELETED)
 
     @property
-    def refines(self) -> bool:
-        """Whether what is found in the bases may not belong to the answer."""
-        return self.confined_to is not None or self.of_deleted is not None
+    def needs_check(self) -> bool:
+        """Whether an entry found in the bases may still not belong to the answer."""
+        return self.confined_to is not None or self.deleted_area is not None
 
-    def holds(self, entry: Entry) -> bool:
-        """Whether an entry, perhaps moved since it was found, lies inside the caller's scopes and the part meant."""
-        if self.of_deleted is None:
+    def contains(self, entry: Entry) -> bool:
+        """Whether an entry, which may have moved since it was found, belongs to the answer."""
+        if self.deleted_area is None:
             return self.confined_to is None or is_within_any(entry.dn, self.confined_to)
         if not entry.boolean(_IS_DELETED):  # restored since it was found
             return False
-        base, scope = self.of_deleted
+        base, scope = self.deleted_area
         last_parent = entry.text(LAST_KNOWN_PARENT)
         if last_parent is None:
             return self.confined_to is None and scope is Scope.SUBTREE
-        parent = self.place(last_parent)
+        parent = self.locate(last_parent)
         if self.confined_to is not None and not is_within_any(parent, self.confined_to):
             return False
         if scope is Scope.SUBTREE:
@@ -60,8 +59,9 @@ class Area:
 def area_of(
     call: Call, base: str | None, scope: Scope, *, fixed_base: str | None = None, show_deleted: bool = False
 ) -> Area:
-    """The area of a search below the caller's `base` (UUID or distinguished name; None for `fixed_base`, else for the
-    directory's own); raises ObjectNotFound for a base that does not exist.
+    """The area of a search below `base`, a UUID or distinguished name. Raises ObjectNotFound for one that is not there.
+
+    Without it the search begins at `fixed_base`, or at the connection's own base.
     """
     client = client_of(call)
     confined_to = scope_bases(call)
@@ -69,17 +69,20 @@ def area_of(
     if show_deleted:
         container = fixed_base or client.default_naming_context
         meant = found or client.settings.base_dn
-        area = Area(bases=(container,), scope=Scope.SUBTREE, confined_to=confined_to, of_deleted=(meant, scope))
+        area = Area(bases=(container,), scope=Scope.SUBTREE, confined_to=confined_to, deleted_area=(meant, scope))
         if confined_to is None and is_within_any(container, (meant,)):
             return area  # everything, wherever it was
-        above = above_by_searching(client, container)
-        return replace(area, place=partial(former_place, container=container, above=above))
+        parents = parent_lookup(client, container)
+        return replace(area, locate=partial(original_location, container=container, last_known_parent=parents))
     start = found or fixed_base or client.settings.base_dn
-    return Area(bases=_confine(start, scope, confined_to), scope=scope, confined_to=confined_to)
+    return Area(bases=_search_bases(start, scope, confined_to), scope=scope, confined_to=confined_to)
 
 
 def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None) -> str:
-    """The present name of the object to search below. Outside the scopes nothing is found, whether or not it exists."""
+    """The present name of the object to search below.
+
+    A name outside the caller's scopes is never refused: the search finds nothing there, whether or not it exists.
+    """
     reference = parse_reference(base, parameter="base")
     try:
         return find_base(call, reference, parameter="base").dn
@@ -89,8 +92,8 @@ def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None) -> st
         return str(reference)
 
 
-def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Where to search so that nothing outside is even read: the base, or the parts of it that the caller may see."""
+def _search_bases(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The base, or the parts of it inside the caller's scopes, so that nothing outside is even read."""
     if confined_to is None or is_within_any(base, confined_to):
         return (base,)
     whole = DistinguishedName.parse(base)
@@ -98,5 +101,50 @@ def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tu
     inside = [part for part in parts if part.is_within(whole)]
     if scope is not Scope.SUBTREE:
         return (base,) if inside else ()
-    # A part inside another would be found twice.
+    # The objects of a part inside another part would be found twice.
     return tuple(parts[part] for part in inside if not any(part != other and part.is_within(other) for other in inside))
+
+
+LAST_KNOWN_PARENT = "lastKnownParent"
+# Computers are among them: their BitLocker keys and service connection points lie below them.
+_USUAL_PARENTS = Or(*(Equals("objectClass", name) for name in ("organizationalUnit", "container", "computer")))
+
+LastKnownParent = Callable[[str], str | None]
+"""Gives the last known parent of a deleted object, by its name in the Deleted Objects container."""
+
+
+def parent_reader(client: Client) -> LastKnownParent:
+    """Read the last known parent of one object at a time."""
+
+    def read(name: str) -> str | None:
+        entry = client.find(name, (LAST_KNOWN_PARENT,), deleted=True)
+        return None if entry is None else entry.text(LAST_KNOWN_PARENT)
+
+    return read
+
+
+def parent_lookup(client: Client, container: str) -> LastKnownParent:
+    """Read the last known parents of all deleted containers in one search, for a search that needs many of them."""
+    condition = And(Equals("isDeleted", "TRUE"), _USUAL_PARENTS)
+    rows = client.search(container, Scope.ONE_LEVEL, condition, (LAST_KNOWN_PARENT,), deleted=True)
+    known = {entry.dn: entry.text(LAST_KNOWN_PARENT) for entry in rows}
+    return known.get
+
+
+def original_location(name: str, container: str, last_known_parent: LastKnownParent) -> str:
+    """The name of an object, where each deleted object in it is put back below its last known parent.
+
+    A deleted object keeps its present RDN, which no other object has.
+    """
+    deleted: list[DistinguishedName] = []
+    while MANGLED in name and is_within_any(name, (container,)):
+        parent = last_known_parent(name)
+        current = DistinguishedName.parse(name)
+        if parent is None or current in deleted:
+            break
+        deleted.append(current)
+        name = parent
+    location = DistinguishedName.parse(name)
+    for each in reversed(deleted):
+        location = location.child(each.rdn_attribute, each.rdn_value)
+    return str(location) if deleted else name

@@ -1,12 +1,12 @@
-"""Turns of searches that look at many objects, so that they leave domain controllers and threads to the others.
+"""Turns for searches that look at many objects, so that they leave domain controllers and threads to other requests.
 
-Those of one credential go one after another, in all processes together: the turn is a lease in Redis, which ends by
-itself when its process is killed. So do all expensive ones in one directory, which rests after each for as long as it
-was at work. For Samba lets no write in while a search runs: one search after another would keep all writes waiting,
-and with each the other clients of the process that it waits in.
+The searches of one credential run one after another across all processes: a turn is a lease in Redis, which expires
+when its process is killed. The expensive searches of one directory take turns too, and after each one the directory
+rests for as long as it was busy. Samba admits no write while a search runs, so that searches without a pause would
+block all writes, and the threads that wait for them.
 
-In one process few are run at a time, and few wait, as each has a thread. Without Redis only the limits of the process
-hold.
+Each process runs few searches at a time and lets few wait, because each one occupies a thread. Without Redis only
+these limits apply.
 """
 
 import math
@@ -14,42 +14,37 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from typing import Final
 
-import structlog
 from django.conf import settings
-from redis import RedisError
-from redis.commands.core import Script
 
 from core.call import Call
 from core.errors import RateLimited
-from core.redis.clients import redis_client
+from core.redis.clients import QuickRedis, RedisUnavailable, Script
 from core.text.messages import message
 
-logger = structlog.get_logger(__name__)
-
-_PLACES = 5
-"""Searches that run or wait in one process, of its eight threads."""
-_PLACES_OF_ONE = 4
-"""Those of one credential among them."""
-_AT_ONCE = 2
-"""Those that run."""
-_PASSES = 2
-"""Searches of the directory that are made in one turn, at most."""
+_SLOTS = 5
+"""Searches that run or wait in one process, which has eight threads."""
+_SLOTS_PER_CREDENTIAL = 4
+"""How many of these one credential may occupy."""
+_RUNNING_SLOTS = 2
+"""How many of these run at the same time."""
+_SEARCHES_PER_TURN = 2
+"""LDAP searches made in one turn, at most."""
 _SLACK_SECONDS = 5.0
-"""For everything but the searches themselves: the lease of a turn that is held for longer ends."""
+"""Added to a turn's lease for all work besides the LDAP searches."""
 _PAUSE_SECONDS = (0.003, 0.02)
-"""Between two looks at whether it is the search's turn: growing from the first to the second."""
-_TIMEOUT = 0.5
+"""Between two attempts to take the turn; it doubles from the first value up to the second."""
 
 _QUICK_SECONDS = 0.1
-"""A search that took no longer lets the next one in at once."""
+"""After a search that took no longer, the next one begins at once."""
 _LONGEST_REST_SECONDS = 1.0
 
-# All of the keys, or none.
-_TAKE = """
+# Takes all of the keys or none, so that two searches cannot hold one each and wait for one another.
+_TAKE_TURN: Final = Script("""
 for _, key in ipairs(KEYS) do
     if redis.call('EXISTS', key) == 1 then
         return 0
@@ -59,37 +54,33 @@ for _, key in ipairs(KEYS) do
     redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
 end
 return 1
-"""
-_REST = """
+""")
+# Compares the token, so that a turn which outlived its lease does not shorten the lease of the next one.
+_REST_AFTER_TURN: Final = Script("""
 for _, key in ipairs(KEYS) do
     if redis.call('GET', key) == ARGV[1] then
         redis.call('PEXPIRE', key, ARGV[2])
     end
 end
-"""
+""")
 
 _lock = threading.Lock()
-_present: Counter[str] = Counter()
-_running = threading.BoundedSemaphore(_AT_ONCE)
+_slots_in_use: Counter[str] = Counter()
+_running = threading.BoundedSemaphore(_RUNNING_SLOTS)
 
 
 @contextmanager
-def turn(call: Call, *, expensive: bool) -> Iterator[Callable[[], None]]:
-    """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time.
-
-    What it gives lets the next search of the caller in early: once the directory has answered, and what is left to do
-    is this process's own.
-    """
+def search_turn(call: Call, *, expensive: bool) -> Iterator[None]:
+    """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time."""
     deadline = time.monotonic() + settings.CONFIGURATION.Searches.WaitSeconds
     names = [f"credential:{call.credential.unique_id}"]
     if expensive and call.directory is not None:
         names.append(f"directory:{call.directory.id}")
-    with _place(call.credential.unique_id), ExitStack() as lease:
-        lease.enter_context(_lease(names, deadline, rests=expensive))
+    with _slot(call.credential.unique_id), _lease(names, deadline, rests=expensive):
         if not _running.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise _refusal()
         try:
-            yield lease.close
+            yield
         finally:
             _running.release()
 
@@ -100,54 +91,49 @@ def _refusal() -> RateLimited:
 
 
 @contextmanager
-def _place(credential: str) -> Iterator[None]:
+def _slot(credential: str) -> Iterator[None]:
     with _lock:
-        if _present[credential] >= _PLACES_OF_ONE or _present.total() >= _PLACES:
+        if _slots_in_use[credential] >= _SLOTS_PER_CREDENTIAL or _slots_in_use.total() >= _SLOTS:
             raise _refusal()
-        _present[credential] += 1
+        _slots_in_use[credential] += 1
     try:
         yield
     finally:
         with _lock:
-            _present[credential] -= 1
-            if not _present[credential]:
-                del _present[credential]
+            _slots_in_use[credential] -= 1
+            if not _slots_in_use[credential]:
+                del _slots_in_use[credential]
 
 
 @contextmanager
-def _lease(names: Iterable[str], deadline: float, *, rests: bool) -> Iterator[None]:
+def _lease(names: Sequence[str], deadline: float, *, rests: bool) -> Iterator[None]:
     limits = settings.CONFIGURATION.Searches
     keys, token = [f"gateway:search:turn:{name}" for name in names], secrets.token_hex(8)
     seconds = limits.ExpensiveSeconds if rests else settings.CONFIGURATION.Directory.OperationSeconds
-    life = _PASSES * seconds + limits.WaitSeconds + _SLACK_SECONDS
-    take, rest = _scripts(settings.REDIS_URL)
+    # Longer than any turn can last: if the lease expired during one, another search would begin beside it.
+    life = _SEARCHES_PER_TURN * seconds + limits.WaitSeconds + _SLACK_SECONDS
+    redis = _redis(settings.REDIS_URL)
     pause, longest = _PAUSE_SECONDS
-    try:
-        while not take(keys=keys, args=[token, _milliseconds(life)]):
+    with suppress(RedisUnavailable):
+        while not redis.run(_TAKE_TURN, keys, (token, _milliseconds(life))):
             if time.monotonic() >= deadline:
                 raise _refusal()
             time.sleep(pause)
             pause = min(longest, 2 * pause)
-    except RedisError as error:
-        logger.warning("turns of expensive searches are kept by each process: Redis does not answer", error=str(error))
     began = time.monotonic()
     try:
         yield
     finally:
         took = time.monotonic() - began
-        pause = min(_LONGEST_REST_SECONDS, took) if rests and took > _QUICK_SECONDS else 0.0
-        try:
-            rest(keys=keys, args=[token, _milliseconds(pause)])
-        except RedisError:
-            logger.warning("the turn of an expensive search ends with its lease: Redis does not answer")
+        rest = min(_LONGEST_REST_SECONDS, took) if rests and took > _QUICK_SECONDS else 0.0
+        with suppress(RedisUnavailable):  # then the turn ends with its lease
+            redis.run(_REST_AFTER_TURN, keys, (token, _milliseconds(rest)))
 
 
-def _milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, round(seconds * 1000)))
 
 
 @lru_cache(maxsize=1)
-def _scripts(url: str) -> tuple[Script, Script]:
-    """What takes leases and what ends them after a rest."""
-    redis = redis_client(url, seconds=_TIMEOUT, tries=2)
-    return redis.register_script(_TAKE), redis.register_script(_REST)
+def _redis(url: str) -> QuickRedis:
+    return QuickRedis(url, without="turns of searches are kept by each process")

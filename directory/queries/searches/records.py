@@ -1,9 +1,8 @@
-"""From found entries to records, many at a time. Which entries, and in which order, is the search's business.
+"""Making records of found entries, many at a time. The search decides which entries, and in which order.
 
-Two things of a record are computed by the domain controller for each entry: the parent's objectGUID, and whether an
-account is locked out or its password expired. Samba takes 60 µs an entry for these two, and 90 for the other 37
-attributes. So a parent is asked for once, and only those accounts are asked about of which it is not known from the
-password policies whether they are locked out or have an expired password.
+The domain controller computes two parts of a record for each entry: the parent's objectGUID, and whether an account is
+locked out or its password expired. Samba takes 60 µs an entry for these two, and 90 µs for the other 37 attributes. So
+each parent is read once, and the computed state only of those accounts that the password policies leave in doubt.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +13,12 @@ from active_directory import Client, Entry, guid_to_text
 from directory.lookup.visibility import Visibility, parent_of
 from directory.policies.known_policies import (
     KnownPolicies,
+    cached_policies,
     current_policies,
     doubtful_since,
-    policies_lately_known,
 )
-from directory.protection.state import SHOWN_AGE, protection_state
+from directory.protection.state import MAX_SHOWN_AGE, protection_state
+from directory.queries.member_counts import member_counts
 from directory.queries.searches.definitions import Search
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import (
@@ -26,6 +26,7 @@ from directory.shapes.record import (
     PARENT_ID,
     SPARING_CONTROL,
     DirectoryObject,
+    GroupRecord,
     Renderer,
     Selection,
     set_computed_control,
@@ -33,12 +34,12 @@ from directory.shapes.record import (
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
-_ASKED_WITHOUT_POLICIES = 50
-"""So many accounts are asked about at once: up to then it costs more to find out who need not be."""
+_FEW_ACCOUNTS = 50
+"""Up to so many accounts are read in one go, which costs less than reading the policies to spare some of them."""
 
 
 class RecordMaker:
-    """Makes the records of one search; what entries must be read with is `to_read`."""
+    """Makes the records of one search, from entries that were read with the attributes in `to_read`."""
 
     def __init__(
         self,
@@ -57,21 +58,22 @@ class RecordMaker:
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
         of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
-        # Of a deleted group no members are left that could move its version.
+        # A deleted group has no members left that could change its version.
         self._has_own_versions = visibility.is_confined and Kind.GROUP in search.kinds and not search.show_deleted
         of_version = ("*",) if self._has_own_versions else ()
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs, *of_version)))
         self._parents: dict[str, str | None] = {}
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
-        """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
-        state = protection_state(self._client, max_age=SHOWN_AGE)
+        """The records of entries, in their order. Reads from the directory only after it has taken the last entry."""
+        state = protection_state(self._client, max_age=MAX_SHOWN_AGE)
         render, extend, confined = self._renderer.render, self._search.extend, self._visibility.confined
         was_computed = COMPUTED_CONTROL in self.to_read
         records: list[DirectoryObject] = []
         doubts: list[_Doubt] = []
-        # Each is rendered as it comes, while its values are still in the processor's cache.
-        for entry in self._visibility.prepared(entries, self.to_read):
+        groups: list[tuple[Entry, GroupRecord]] = []
+        # Rendered as they come, while their values are still in the processor's cache.
+        for entry in self._visibility.prefetched(entries, self.to_read):
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             seen = confined(entry)
             version = (self._visibility.version(seen) if self._has_own_versions else None) or version_of(entry)
@@ -84,23 +86,29 @@ class RecordMaker:
             )
             if control is None and (password_set := doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(entry, record, password_set))
+            if record["group"] is not None:
+                groups.append((entry, record["group"]))
             if extend is not None:
                 record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
             records.append(record)
         self._complete(records, doubts)
+        if not self._search.show_deleted:
+            counts = member_counts(self._client, self._visibility, [entry for entry, _ in groups])
+            for (_, group), count in zip(groups, counts, strict=True):
+                group["memberCount"] = count
         if self._search.complete is not None:
             self._search.complete(records)
         return records
 
     def _complete(self, records: Sequence[DirectoryObject], doubts: list["_Doubt"]) -> None:
-        """Add what the domain controller computes, in one look-up for all."""
+        """Add what the domain controller computes, with one look-up for all records."""
         parents = [parent_of(record["distinguishedName"]) for record in records]
         children = {
             parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
-        find_policies = current_policies if len(doubts) > _ASKED_WITHOUT_POLICIES else policies_lately_known
+        find_policies = current_policies if len(doubts) > _FEW_ACCOUNTS else cached_policies
         if doubts and (policies := find_policies(self._client)) is not None:
-            doubts = _left_in_doubt(doubts, policies)
+            doubts = _complete_by_policies(doubts, policies)
         asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
         deleted = self._search.show_deleted
         found = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
@@ -119,21 +127,21 @@ class RecordMaker:
 
 
 class _Doubt(NamedTuple):
-    """An account that may be locked out or have an expired password, and `doubtful_since` when."""
+    """An account that may be locked out or have an expired password; `since` comes from `doubtful_since`."""
 
     account: Entry
     record: DirectoryObject
     since: int
 
 
-def _left_in_doubt(doubts: Iterable[_Doubt], policies: KnownPolicies) -> list[_Doubt]:
-    """Those that must be asked about; the records of the others are completed."""
+def _complete_by_policies(doubts: Iterable[_Doubt], policies: KnownPolicies) -> list[_Doubt]:
+    """Complete the records of accounts whose state the policies tell, and return the others."""
     left = []
     since = policies.may_be_expired_since
     for doubt in doubts:
         if doubt.since > since:
             continue
-        control, account = policies.control_of(doubt.account), doubt.record["account"]
+        control, account = policies.computed_control_of(doubt.account), doubt.record["account"]
         if control is None:
             left.append(doubt)
         elif account is not None:

@@ -1,1 +1,1 @@
-"""Attributes, values and changes of the directory in words for people."""
+"""Describing attributes, values and changes of the directory to people."""

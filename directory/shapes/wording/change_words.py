@@ -1,7 +1,7 @@
-"""A change said in words: what the inbox, a page, a preview, an e-mail and the log tell people of it.
+"""Changes described to people, in the inbox, pages, previews, e-mails and the log.
 
-Nothing here reads anything: a change is said from the values that were kept with it. The headline says what is done to
-which object, without any value of an attribute besides names; the details say what becomes of each attribute.
+A description is made only from the values that were kept with the change. The headline says what is done to which
+object, without attribute values other than names; the details say what becomes of each attribute.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,61 +15,70 @@ from active_directory import DistinguishedName
 from core.text.messages import translated
 from core.text.vocabulary import capitalized, humanize, in_sentence, noun_label, translate_label
 from directory.shapes.kinds import KINDS, RESOURCES, Kind
-from directory.shapes.wording.attribute_labels import label_of
-from directory.shapes.wording.names import parsed
-from directory.shapes.wording.operation_labels import operation_phrase, operation_words
-from directory.shapes.wording.value_words import Named, Phrase, ValueChange, filled, object_named, plain, say_values
+from directory.shapes.proposal import AttributeChange
+from directory.shapes.wording.labels import label_of, operation_phrase, operation_words
+from directory.shapes.wording.value_words import (
+    NamedObject,
+    Phrase,
+    describe_values,
+    disables_account,
+    fill,
+    join_names,
+    named_object,
+    parse_name,
+    plain_text,
+)
 
-_SHOWN: Final = 3
-"""So many members, attributes or values are named; of the others their number."""
+_MAX_NAMES: Final = 3
+"""A headline names so many members or attributes, and gives the number of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What becomes of an attribute: `label` is what people call it, empty where the text is a whole sentence."""
+    """What becomes of an attribute. `label` is its name for people, empty where the text is a whole sentence."""
 
     attribute: str
     label: str
     text: Phrase
 
     def __str__(self) -> str:
-        return f"{self.label}: {plain(self.text)}" if self.label else plain(self.text)
+        return f"{self.label}: {plain_text(self.text)}" if self.label else plain_text(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeWords:
-    """A change as people say it."""
+    """The description of a change."""
 
     headline: Phrase
     details: tuple[Detail, ...]
 
     def __str__(self) -> str:
-        return plain(self.headline)
+        return plain_text(self.headline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFacts:
-    """What is known of a change: the name of its operation, its target, the values, the objects that these name.
+    """What a description is made from: the operation's name, its target, the values, and the objects they refer to.
 
-    `kind` is the target's, for an object that is made or removed. `references` are by distinguished name.
+    `kind` is the target's, where that is created or deleted. `references` are by distinguished name.
     """
 
     operation: str
-    target: Named
+    target: NamedObject
     kind: str = ""
-    changes: Sequence[ValueChange] = ()
-    references: Mapping[str, Named] = field(default_factory=dict)
+    changes: Sequence[AttributeChange] = ()
+    references: Mapping[str, NamedObject] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
         return self.operation.rpartition(".")[2]
 
-    def change_of(self, attribute: str) -> ValueChange | None:
+    def change_of(self, attribute: str) -> AttributeChange | None:
         wanted = attribute.lower()
         return next((each for each in self.changes if each.attribute.lower() == wanted), None)
 
-    def named(self, distinguished_name: str) -> Named:
-        return self.references.get(distinguished_name) or object_named(distinguished_name)
+    def named(self, distinguished_name: str) -> NamedObject:
+        return self.references.get(distinguished_name) or named_object(distinguished_name)
 
 
 def change_facts(
@@ -83,124 +92,101 @@ def change_facts(
     references: Iterable[Mapping[str, Any]] = (),
     own: bool = False,
 ) -> ChangeFacts:
-    """The same from JSON: of a record of the log or a dry run (`before`, `after`), or of a change request (`current`,
-    `proposed`). With `own` the target is a row of the gateway's own tables, whose name is no distinguished name."""
+    """The facts from JSON of a log record or dry run (`before`, `after`) or a change request (`current`, `proposed`).
+
+    With `own` the target is a row of the gateway's own tables, whose name is no distinguished name.
+    """
     name = distinguished_name or ""
-    is_object = not own and parsed(name) is not None
-    target = object_named(name, id=target_id, account_name=account_name) if is_object else Named(name)
+    is_object = not own and parse_name(name) is not None
+    target = named_object(name, id=target_id, account_name=account_name) if is_object else NamedObject(name)
     return ChangeFacts(
         operation=operation,
         target=target,
         kind=kind,
-        changes=[ValueChange.read(change) for change in changes],
+        changes=[AttributeChange.from_json(change) for change in changes],
         references={
-            each["name"]: object_named(each["name"], id=each["id"], account_name=each["accountName"])
+            each["name"]: named_object(each["name"], id=each["id"], account_name=each["accountName"])
             for each in references
         },
     )
 
 
-def say(change: ChangeFacts) -> ChangeWords:
-    """A change in words."""
-    return ChangeWords(_headline(change), tuple(_details(change)))
+def describe_change(change: ChangeFacts) -> ChangeWords:
+    """The description of a change, in the reader's language."""
+    make_headline = _HEADLINES.get(change.action)
+    headline = make_headline(change) if make_headline is not None else None
+    if headline is None:
+        headline = operation_phrase(change.operation, change.target)
+    return ChangeWords(headline, tuple(_details(change)))
 
 
-def _headline(change: ChangeFacts) -> Phrase:
-    say_it = _HEADLINES.get(change.action)
-    if say_it is not None and (phrase := say_it(change)) is not None:
-        return phrase
-    return operation_phrase(change.operation, change.target)
-
-
-def _created(change: ChangeFacts) -> Phrase:
-    return operation_phrase(change.operation, _of_its_kind(change))
-
-
-def _updated(change: ChangeFacts) -> Phrase | None:
+def _update_headline(change: ChangeFacts) -> Phrase | None:
     if not change.changes:
-        return filled(_("Change {object}"), object=change.target)
+        return fill(_("Change {object}"), object=change.target)
     control = change.change_of("userAccountControl")
-    if control is not None and len(change.changes) == 1 and (switch := control.switch()) is not None:
-        return operation_phrase("users.disable" if switch else "users.enable", change.target)
+    if control is not None and len(change.changes) == 1 and (is_disabled := disables_account(control)) is not None:
+        return operation_phrase("users.disable" if is_disabled else "users.enable", change.target)
     member = change.change_of("member")
     if member is not None and len(change.changes) == 1:
-        return _members(change)
-    labels = list(dict.fromkeys(in_sentence(_label(change, each)) for each in change.changes))
-    return filled(_("Change {attributes} of {object}"), attributes=_listed(labels), object=change.target)
+        return _members_headline(change)
+    attributes = _listed_labels((change, each) for each in change.changes)
+    return fill(_("Change {attributes} of {object}"), attributes=attributes, object=change.target)
 
 
-def _members(change: ChangeFacts) -> Phrase | None:
-    """`Add Ada Lovelace to Domain Admins (3 members, then 4)`; what is not known is not said."""
+def _members_headline(change: ChangeFacts) -> Phrase | None:
+    """`Add Ada Lovelace to Domain Admins (3 members, then 4)`, without the numbers where they are not known."""
     member = change.change_of("member")
     if member is None:
         return None
     added = [name for name in member.after if name not in member.before]
     removed = [name for name in member.before if name not in member.after]
-    phrase: Phrase
+    if not (added or removed):
+        return None
+    text = _("Add {members} to {group}") if added else _("Remove {members} from {group}")
     if added and removed:
         text = _("Add {added} to {group} and remove {removed} from it")
-        phrase = filled(text, added=_some(change, added), group=change.target, removed=_some(change, removed))
-    elif added:
-        phrase = filled(_("Add {members} to {group}"), members=_some(change, added), group=change.target)
-    elif removed:
-        phrase = filled(_("Remove {members} from {group}"), members=_some(change, removed), group=change.target)
-    else:
-        return None
+    new, old = _list_of_objects(change, added), _list_of_objects(change, removed)
+    phrase = fill(text, group=change.target, added=new, removed=old, members=new or old)
     if member.kept is not None:
         now, then = member.kept + len(removed), member.kept + len(added)
         text = ngettext("{change} ({now} member, then {then})", "{change} ({now} members, then {then})", now)
-        return filled(text, change=phrase, now=now, then=then)
+        return fill(text, change=phrase, now=now, then=then)
     return phrase
 
 
-def _some(change: ChangeFacts, names: Sequence[str]) -> Phrase:
-    """Objects by their names, of many the first ones."""
-    shown = names if len(names) <= _SHOWN else names[: _SHOWN - 1]
-    named = [change.named(name) for name in shown]
-    if len(names) > len(shown):
-        return filled(_("{names} and {count} others"), names=_enumerated(named), count=len(names) - len(shown))
-    if len(named) > 1:
-        return filled(_("{names} and {last}"), names=_enumerated(named[:-1]), last=named[-1])
-    return tuple(named)
+def _list_of_objects(change: ChangeFacts, names: Sequence[str]) -> Phrase:
+    """The names of the objects; of many objects, the first ones and the number of the others."""
+    named = [change.named(name) for name in names]
+    return join_names(named, _MAX_NAMES, _("{names} and {count} others"), _("{names} and {last}"))
 
 
-def _enumerated(names: Sequence[Named]) -> Phrase:
-    return tuple(part for name in names for part in (", ", name))[1:]
-
-
-def _moved(change: ChangeFacts) -> Phrase | None:
-    before, after = _places(change)
+def _move_headline(change: ChangeFacts) -> Phrase | None:
+    before, after = _old_and_new_name(change)
     if before is None or after is None:
         return None
+    text = _("Move {object} from {old_place} to {new_place}")
     if before.rdn_value != after.rdn_value:
         text = _("Move {object} from {old_place} to {new_place}, with the name {name}")
-    else:
-        text = _("Move {object} from {old_place} to {new_place}")
-    return filled(
-        text,
-        object=change.target,
-        old_place=_unit(before.parent),
-        new_place=_unit(after.parent),
-        name=after.rdn_value,
-    )
+    places = {"old_place": _container_name(before.parent), "new_place": _container_name(after.parent)}
+    return fill(text, object=change.target, name=after.rdn_value, **places)
 
 
-def _renamed(change: ChangeFacts) -> Phrase | None:
-    after = _places(change)[1]
+def _rename_headline(change: ChangeFacts) -> Phrase | None:
+    after = _old_and_new_name(change)[1]
     if after is None:
         return None
-    return filled(_("Rename {object} to {name}"), object=change.target, name=after.rdn_value)
+    return fill(_("Rename {object} to {name}"), object=change.target, name=after.rdn_value)
 
 
-def _places(change: ChangeFacts) -> tuple[DistinguishedName | None, DistinguishedName | None]:
+def _old_and_new_name(change: ChangeFacts) -> tuple[DistinguishedName | None, DistinguishedName | None]:
     names = change.change_of("distinguishedName")
     if names is None:
         return None, None
-    return parsed(next(iter(names.before), None)), parsed(next(iter(names.after), None))
+    return parse_name(next(iter(names.before), None)), parse_name(next(iter(names.after), None))
 
 
-def _unit(name: DistinguishedName | None) -> str:
-    """A place by its last part: `Sales`; the domain by its whole name."""
+def _container_name(name: DistinguishedName | None) -> str:
+    """A container by the value of its RDN (`Sales`), a domain by its DNS name."""
     if name is None:
         return _("the root")
     if name.rdns and name.rdns[0][0][0].upper() == "DC":
@@ -208,24 +194,24 @@ def _unit(name: DistinguishedName | None) -> str:
     return name.rdn_value
 
 
-def _deleted(change: ChangeFacts) -> Phrase:
+def _deletion_headline(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     below = len(names.before) - 1 if names is not None else 0
     if below <= 0:
-        return operation_phrase(change.operation, _of_its_kind(change))
+        return operation_phrase(change.operation, _target_with_kind(change))
     text = ngettext(
         "Delete {object} and the object below it", "Delete {object} and the {count} objects below it", below
     )
-    return filled(text, object=_of_its_kind(change), count=below)
+    return fill(text, object=_target_with_kind(change), count=below)
 
 
-def _restored(change: ChangeFacts) -> Phrase:
+def _restore_headline(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
-    target = change.target if names is None or not names.after else object_named(names.after[0], id=change.target.id)
-    return filled(_("Restore the deleted {kind} {object}"), kind=kind_words(change.kind), object=target)
+    target = change.target if names is None or not names.after else named_object(names.after[0], id=change.target.id)
+    return fill(_("Restore the deleted {kind} {object}"), kind=kind_words(change.kind), object=target)
 
 
-def _run(change: ChangeFacts) -> Phrase | None:
+def _run_headline(change: ChangeFacts) -> Phrase | None:
     count = len(change.changes)
     if not count:
         return None
@@ -233,34 +219,32 @@ def _run(change: ChangeFacts) -> Phrase | None:
         text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
     else:
         text = ngettext("Disable {count} account in {unit}", "Disable {count} accounts in {unit}", count)
-    return filled(text, count=count, unit=change.target)
-
-
-def _reverted(change: ChangeFacts) -> Phrase:
-    return filled(_("Undo an earlier change of {object}"), object=change.target)
+    return fill(text, count=count, unit=change.target)
 
 
 _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
-    "create": _created,
-    "update": _updated,
-    "change-members": _members,
-    "move": _moved,
-    "rename": _renamed,
-    "delete": _deleted,
-    "restore": _restored,
-    "enable-accounts": _run,
-    "disable-accounts": _run,
-    "revert": _reverted,
+    "create": lambda change: operation_phrase(change.operation, _target_with_kind(change)),
+    "update": _update_headline,
+    "change-members": _members_headline,
+    "move": _move_headline,
+    "rename": _rename_headline,
+    "delete": _deletion_headline,
+    "restore": _restore_headline,
+    "enable-accounts": _run_headline,
+    "disable-accounts": _run_headline,
+    **dict.fromkeys(
+        ("revert", "undo"), lambda change: fill(_("Undo an earlier change of {object}"), object=change.target)
+    ),
 }
 
-_NOT_TOLD: Final = frozenset(
+_NEVER_DETAILED: Final = frozenset(
     ("distinguishedname", "objectclass", "objectcategory", "cn", "name", "ou", "isdeleted", "samaccounttype")
 )
-"""Said by the headline, or of no interest to a person."""
-_TOLD_OF_DELETED: Final = frozenset(
+"""The headline has these, or they do not interest people."""
+_DETAILED_ON_DELETION: Final = frozenset(
     ("samaccountname", "title", "department", "description", "mail", "member", "memberof", "managedby", "manager")
 )
-"""Of all that goes with an object, what a person knows it by."""
+"""Of a deleted object's attributes, those by which people know it."""
 
 
 def _details(change: ChangeFacts) -> Iterable[Detail]:
@@ -268,42 +252,38 @@ def _details(change: ChangeFacts) -> Iterable[Detail]:
         return  # its changes are accounts, not attributes
     for each in change.changes:
         name = each.attribute.lower()
-        if name in _NOT_TOLD and not (name == "distinguishedname" and change.action == "revert"):
+        if name in _NEVER_DETAILED and not (name == "distinguishedname" and change.action in ("revert", "undo")):
             continue
-        if change.action == "delete" and name not in _TOLD_OF_DELETED:
+        if change.action == "delete" and name not in _DETAILED_ON_DELETION:
             continue
         if name == "samaccountname" and change.action == "create" and each.after == (change.target.account_name,):
             continue
         yield from (
             Detail(each.attribute, label, text)
-            for label, text in say_values(
+            for label, text in describe_values(
                 each, change.named, label=_label(change, each), of_whole=change.action in ("create", "delete")
             )
         )
 
 
-def _label(change: ChangeFacts, each: ValueChange) -> str:
-    """Rows of the gateway's own tables have members in camel case instead of attributes."""
+def _label(change: ChangeFacts, each: AttributeChange) -> str:
+    """The label of an attribute, or of a member of the gateway's own tables, which have names in camel case."""
     label = label_of(each.attribute)
     is_own = not change.target.place
     return capitalized(noun_label(label)) if is_own and label == each.attribute else label
 
 
-def _listed(labels: Sequence[str]) -> str:
-    """`title`, `title and mail`, `title, mail and 3 more attributes`."""
-    if len(labels) > _SHOWN:
-        first, rest = labels[: _SHOWN - 1], len(labels) - _SHOWN + 1
-        return _("{names} and {count} more attributes").format(names=", ".join(first), count=rest)
-    if len(labels) > 1:
-        return _("{names} and {last}").format(names=", ".join(labels[:-1]), last=labels[-1])
-    return labels[0]
+def _listed_labels(changes: Iterable[tuple[ChangeFacts, AttributeChange]]) -> str:
+    """`title`, `title and mail`, `title, mail and 3 more attributes`; empty without attributes."""
+    labels = list(dict.fromkeys(in_sentence(_label(*each)) for each in changes))
+    return plain_text(join_names(labels, _MAX_NAMES, _("{names} and {count} more attributes"), _("{names} and {last}")))
 
 
 _OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
 
 
 def kind_words(kind: str, count: int = 1) -> str:
-    """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
+    """The word for `count` objects of a kind, or for rows of one of the gateway's own tables by its resource."""
     if not kind or kind in set(Kind):
         declared = KINDS[Kind(kind or Kind.OBJECT)]
         return translated(declared.singular if count == 1 else declared.many)
@@ -312,20 +292,20 @@ def kind_words(kind: str, count: int = 1) -> str:
 
 
 def resource_words(resource: str, count: int) -> str:
-    """What the objects under a path are called, so many of them."""
+    """The word for `count` objects of a resource."""
     declared = RESOURCES.get(resource) or RESOURCES["objects"]
     return kind_words(declared.kind, count)
 
 
-def _of_its_kind(change: ChangeFacts) -> Phrase:
+def _target_with_kind(change: ChangeFacts) -> Phrase:
     """`the user Ada Lovelace`."""
     if not change.kind or change.kind == "object":
         return (change.target,)
-    return filled(_("the {kind} {object}"), kind=kind_words(change.kind), object=change.target)
+    return fill(_("the {kind} {object}"), kind=kind_words(change.kind), object=change.target)
 
 
-def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
-    """Several changes in one sentence: `Change department of 200 users`. `changes` are some of them."""
+def describe_changes(changes: Sequence[ChangeFacts], count: int) -> str:
+    """One sentence for `count` changes, of which `changes` are some: `Change department of 200 users`."""
     actions = {change.action for change in changes}
     kinds = {change.kind for change in changes}
     if len(actions) != 1:
@@ -334,8 +314,8 @@ def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
     action = actions.pop()
     objects = f"{count} {kind_words(kinds.pop() if len(kinds) == 1 else 'object', count)}"
     if action == "update":
-        labels = list(dict.fromkeys(in_sentence(_label(one, each)) for one in changes for each in one.changes))
-        if not labels:
+        attributes = _listed_labels((one, each) for one in changes for each in one.changes)
+        if not attributes:
             return _("Change {object}").format(object=objects)
-        return _("Change {attributes} of {object}").format(attributes=_listed(labels), object=objects)
+        return _("Change {attributes} of {object}").format(attributes=attributes, object=objects)
     return operation_words(changes[0].operation, objects)

@@ -1,4 +1,4 @@
-"""How Django's pages write moments: to the second and with the zone, as a log must. Found by FORMAT_MODULE_PATH."""
+"""The format of times on Django's pages: with seconds and time zone, as logs need. FORMAT_MODULE_PATH refers to it."""
 
 DATE_FORMAT = "Y-m-d"
 DATETIME_FORMAT = "Y-m-d H:i:s e"

@@ -1,4 +1,4 @@
-"""`gateway backup FOLDER`: the database in a file, and beside it what the file is and which keys belong to it."""
+"""`gateway backup FOLDER`: write the database into a file, and beside it a description with the keys that it needs."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from gateway.management import backups
 
 
 class Command(BaseCommand):
-    """Web processes and workers go on meanwhile."""
+    """Web processes and workers keep running."""
 
     help = "Back the database up while the gateway works. The keys are not in it: keep them elsewhere."
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             made = backups.make(options["folder"])
         except backups.BackupFailed as error:
             raise CommandError(str(error)) from None
-        security.noted("backup made", file=str(made))
+        security.log_event("backup made", file=str(made))
         self.stdout.write(f"{made} ({made.stat().st_size:,} bytes)")
         if options["keep"] is not None:
             self.stdout.write(f"{backups.expire(options['folder'], options['keep'])} older ones were removed.")

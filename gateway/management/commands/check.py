@@ -1,5 +1,5 @@
-"""`gateway check`: Django's own checks; with `--services` whether what the gateway works with is there; with
-`--upgrade` what `gateway migrate` will do.
+"""`gateway check`: Django's checks; with `--services` also those of the services, with `--upgrade` a forecast of
+`gateway migrate`.
 """
 
 import socket
@@ -15,15 +15,15 @@ from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
 from core.redis.clients import ask_sentinels
-from gateway.management.upgrades import judge_pending
-from gateway.monitoring.heartbeats import find_workers
+from gateway.management.migrations import assess_pending
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
+from gateway.monitoring.workers import find_workers
 
 _SHOWN: Final = 5
 
 
 class Command(check.Command):
-    """Exits 1 when something that was asked for is not there."""
+    """Exits 1 if a check fails."""
 
     help = (
         "Check the settings; with --services also the database, its tables, the broker, directories and workers; "
@@ -49,7 +49,7 @@ class Command(check.Command):
             self._check_worker()
             return
         if options["upgrade"]:
-            self._foresee_upgrade()
+            self._forecast_upgrade()
             return
         if options["services"]:
             options["databases"] = options["databases"] or ["default"]
@@ -68,44 +68,44 @@ class Command(check.Command):
 
     def _check_services(self) -> None:
         loader = self._load_migrations()
-        if waiting := [judged.name for judged in judge_pending(loader, loader.applied_migrations)]:
+        if waiting := [judged.name for judged in assess_pending(loader, loader.applied_migrations)]:
             more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
-            self._tell("tables", f"to be migrated: {', '.join(waiting[:_SHOWN])}{more}")
+            self._print("tables", f"to be migrated: {', '.join(waiting[:_SHOWN])}{more}")
             raise CommandError("Run `gateway migrate`.")
-        self._tell("tables", None)
+        self._print("tables", None)
         checks = readiness.checks()
         for each in checks:
-            self._tell(each.name, each.detail)
+            self._print(each.name, each.detail)
             if each.name == "broker":
-                self._tell_of_sentinels()
+                self._print_sentinels()
         workers: list[str] = []
         with suppress(RedisError):
             workers = [worker.name for worker in find_workers()]
-        self._tell("workers", None if workers else "none has given a sign of life", ", ".join(workers))
+        self._print("workers", None if workers else "none has given a sign of life", ", ".join(workers))
         if status_of(checks) is HealthStatus.UNAVAILABLE:
             raise CommandError("The gateway cannot work: see above.")
 
-    def _tell_of_sentinels(self) -> None:
-        """Nothing where there are none. What is wrong with them does not keep the gateway from working."""
+    def _print_sentinels(self) -> None:
+        """Print a line for each Sentinel, if any. Their problems fail no check: the gateway works without them."""
         for view in ask_sentinels(settings.REDIS_URL):
             replicas = f"{view.replicas} replica{'' if view.replicas == 1 else 's'}"
             others = f"{view.others} other Sentinel{'' if view.others == 1 else 's'}"
             knows = f"primary {view.primary}, {replicas}, {others}, quorum {view.quorum}"
-            self._tell(f"sentinel {view.address}", view.wrong, knows)
+            self._print(f"sentinel {view.address}", view.error, knows)
 
-    def _tell(self, name: str, wrong: str | None, right: str = "") -> None:
+    def _print(self, name: str, wrong: str | None, right: str = "") -> None:
         self.stdout.write(f"{name}: {wrong}" if wrong else f"{name}: ok{f' ({right})' if right else ''}")
 
     def _load_migrations(self) -> MigrationLoader:
         try:
             return MigrationLoader(connection)
         except DatabaseError as error:
-            self._tell("database", str(error).strip())
+            self._print("database", str(error).strip())
             raise CommandError("The gateway cannot work: see above.") from None
 
-    def _foresee_upgrade(self) -> None:
+    def _forecast_upgrade(self) -> None:
         loader = self._load_migrations()
-        pending = judge_pending(loader, loader.applied_migrations)
+        pending = assess_pending(loader, loader.applied_migrations)
         if later := sorted(
             f"{app}.{name}" for app, name in set(loader.applied_migrations) - set(loader.disk_migrations)
         ):
@@ -128,7 +128,7 @@ class Command(check.Command):
 
 
 def _size_of(table: str) -> str:
-    """About how many rows a table has, in words; nothing where that is not known without counting."""
+    """The approximate number of rows of a table, in words; empty where only a count would tell."""
     if connection.vendor != "postgresql":
         return ""
     with connection.cursor() as cursor:

@@ -1,10 +1,10 @@
-"""`manage.py check_docs`: the tables of docs/ that are made from the code are those of this code."""
+"""`manage.py check_docs`: check that the generated tables in docs/ are up to date."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from gateway.management.reference import DOCS, TABLES, filled
+from gateway.management.reference import DOCS, TABLES, filled_page
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
         if not (DOCS / "configuration.md").exists():
             raise CommandError("The documentation is in the source tree, not in what is installed.")
         for page in sorted({page for page, _ in TABLES}):
-            made, path = filled(page), DOCS / page
+            made, path = filled_page(page), DOCS / page
             if options["write"]:
                 path.write_text(made, "utf-8")
             elif path.read_text("utf-8") != made:

@@ -1,4 +1,4 @@
-"""`manage.py check_openapi`: both OpenAPI documents are valid, made without a warning, and those of docs/openapi."""
+"""`manage.py check_openapi`: check that both OpenAPI documents are valid, without warnings, and up to date."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
 
-from gateway.management.openapi import SURFACES, as_text, document, kept_file
+from gateway.management.openapi import SURFACES, document, document_file, rendered
 
 
 class Command(BaseCommand):
@@ -24,11 +24,11 @@ class Command(BaseCommand):
             if GENERATOR_STATS:
                 GENERATOR_STATS.emit_summary()
                 raise CommandError(f"{surface.value}: the document was made with warnings")
-            kept = kept_file(surface)
+            kept = document_file(surface)
             if options["write"]:
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(as_text(made), "utf-8")
-            elif not kept.exists() or kept.read_text("utf-8") != as_text(made):
+                kept.write_text(rendered(made), "utf-8")
+            elif not kept.exists() or kept.read_text("utf-8") != rendered(made):
                 raise CommandError(
                     f"{surface.value}: the document differs from docs/openapi; if that is meant: "
                     "manage.py check_openapi --write"

@@ -4,8 +4,7 @@ from typing import Any
 
 from django.contrib.auth.management.commands import createsuperuser
 
-from audit.model_changes.recording import recorded
-from audit.model_changes.unattended import call_of_command
+from audit.model_changes.recording import call_of_command, recorded
 from keys.models import Person
 
 

@@ -1,12 +1,17 @@
 """`gateway log …`: the operations log's commands under short names."""
 
-from gateway.management.group import CommandGroup
+from gateway.management.command_line import CommandGroup
 
 
 class Command(CommandGroup):
-    help = "Verify the operations log, export the head of its chain, remove months that need not be kept."
+    help = (
+        "Verify the operations log, export the head of its chain, archive and remove months, drop what only the "
+        "release before needs."
+    )
     commands = {
         "verify": "verify_operations_log",
         "head": "export_log_head",
+        "archive": "archive_operations_log",
         "expire": "expire_operations_log",
+        "slim": "slim_operations_log",
     }

@@ -1,8 +1,8 @@
-"""`manage.py makemigrations`: Django's own; the migrations that it writes import nothing of the gateway's own code."""
+"""`manage.py makemigrations`: Django's own, but the migrations import none of the gateway's code."""
 
 from django.core.management.commands import makemigrations
 
-from gateway.management.autodetector import Autodetector
+from gateway.management.migrations import Autodetector
 
 
 class Command(makemigrations.Command):

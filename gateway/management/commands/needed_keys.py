@@ -11,15 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from approvals.models import ChangeRequest, Status
 from audit.chain.seals import name_of_key
 from audit.chain.verification import find_missing_keys, find_seals_by_key
-from core.secrets.digests import name_of_encryption_key
-from core.secrets.encryption import UndecryptableSecret
-from core.secrets.stored import find_secrets
+from core.secrets.encryption import UndecryptableSecret, find_secrets, name_of_encryption_key
 from gateway.models import NotedBackup
 from gateway.surfaces.idempotency import count_by_key
 
 
 class Command(BaseCommand):
-    """Keys are numbered as they stand in GATEWAY_ENCRYPTION_KEYS and GATEWAY_LOG_KEYS, and are not shown."""
+    """Keys are numbered in the order of GATEWAY_ENCRYPTION_KEYS and GATEWAY_LOG_KEYS, and never printed."""
 
     help = (
         "Say what each of the gateway's keys is needed for, by the database and by the backups made of it. "
@@ -48,30 +46,30 @@ class Command(BaseCommand):
                 f"opens {secrets[number]} secrets" if secrets[number] else "",
                 f"vouches for {waiting[number]} undecided or unfinished change requests" if waiting[number] else "",
                 f"knows {answers[name]} requests by their idempotency keys, for 24 hours" if answers[name] else "",
-                _of_backups([backup for backup in backups if name in backup.encryption_keys]),
+                _backup_use([backup for backup in backups if name in backup.encryption_keys]),
             ]
-            self._tell("Encryption", number, uses)
+            self._print_uses("Encryption", number, uses)
         seals = find_seals_by_key()
         for number, key in enumerate(settings.LOG_KEYS, 1):
             name = name_of_key(key)
             made = seals.get(name)
             uses = [
                 f"made seals {made[0]} to {made[1]}: keep it as long as the log" if made else "",
-                _of_backups([backup for backup in backups if name in backup.log_keys]),
+                _backup_use([backup for backup in backups if name in backup.log_keys]),
             ]
-            self._tell("Log", number, uses)
+            self._print_uses("Log", number, uses)
         missing = [str(finding) for finding in find_missing_keys()]
         if secrets[None]:
             missing.append(f"No key of GATEWAY_ENCRYPTION_KEYS opens {secrets[None]} secrets")
         if missing:
             raise CommandError(". ".join(missing))
 
-    def _tell(self, kind: str, number: int, uses: Sequence[str]) -> None:
+    def _print_uses(self, kind: str, number: int, uses: Sequence[str]) -> None:
         unused = "is new: nothing was done with it yet" if number == 1 else "is not needed now"
         self.stdout.write(f"{kind} key {number} {'; '.join(filter(None, uses)) or unused}.")
 
 
-def _of_backups(backups: Sequence[NotedBackup]) -> str:
+def _backup_use(backups: Sequence[NotedBackup]) -> str:
     if not backups:
         return ""
     first, last = (f"{backup.made_at:%Y-%m-%d}" for backup in (backups[0], backups[-1]))
@@ -79,12 +77,12 @@ def _of_backups(backups: Sequence[NotedBackup]) -> str:
 
 
 def _waiting_requests_by_key() -> Counter[int | None]:
-    """How many change requests that are not done yet have their digest under each key, by its number."""
+    """The number of unfinished change requests whose digest needs each key, by the key's number."""
     counts: Counter[int | None] = Counter()
     unfinished = ChangeRequest.objects.filter(status__in=(Status.PENDING, Status.APPROVED, Status.APPLYING))
     for identifier in unfinished.values_list("id", flat=True):
         try:
-            counts[ChangeRequest.objects.get(id=identifier).number_of_digest_key()] += 1
+            counts[ChangeRequest.objects.get(id=identifier).digest_key_position()] += 1
         except (UndecryptableSecret, ChangeRequest.DoesNotExist):  # counted as a secret; ended meanwhile
             continue
     return counts

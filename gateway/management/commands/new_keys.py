@@ -1,4 +1,4 @@
-"""`gateway keys new`: keys of good length from the system's generator. Works without settings, which need the keys."""
+"""`gateway keys new`: generate keys. It works without settings, which cannot be loaded without keys."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
 
 def _write_all(directory: Path) -> list[Path]:
-    """The files that were written. None is written over: what its key encrypted and sealed would be lost."""
+    """Write all keys and return the files. No file is overwritten: what its key encrypted would be lost."""
     makers = {directory / name: _MAKERS[kind] for kind, name in _FILES.items()}
     for file in makers:
         if file.exists():

@@ -1,4 +1,4 @@
-"""`manage.py openapi --surface api`: print an OpenAPI document, also where the gateway publishes none."""
+"""`manage.py openapi --surface api`: print an OpenAPI document, also in Production, which publishes none."""
 
 from pathlib import Path
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from core.call import Surface
-from gateway.management.openapi import SURFACES, as_text, document
+from gateway.management.openapi import SURFACES, document, rendered
 
 
 class Command(BaseCommand):
     """Print the OpenAPI document of a surface, or write it to a file."""
 
     help = __doc__ or ""
-    requires_system_checks = ()  # they ask the database, which a document does not need
+    requires_system_checks = ()  # they need the database, and a document does not
 
     def add_arguments(self, parser: CommandParser) -> None:
         surfaces = [surface.value for surface in SURFACES]
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--output", type=Path, help="the file to write; standard output unless given")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        text = as_text(document(Surface(options["surface"])))
+        text = rendered(document(Surface(options["surface"])))
         if options["output"] is None:
             self.stdout.write(text, ending="")
         else:

@@ -1,4 +1,4 @@
-"""`gateway restore FILE`: a backup in the place of the database, checked before and after."""
+"""`gateway restore FILE`: replace the database with a backup, with checks before and after."""
 
 import json
 from contextlib import suppress
@@ -11,13 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from redis import RedisError
 
 from audit import security
-from audit.chain.head_export import Head
+from audit.chain.checkpoint import Head
 from gateway.management import backups
-from gateway.monitoring.heartbeats import find_workers
+from gateway.monitoring.workers import find_workers
 
 
 class Command(BaseCommand):
-    """Nothing is touched before the keys are known to be there and no worker runs any more."""
+    """Changes nothing unless the needed keys are configured and no worker runs."""
 
     help = "Put a backup in the place of the database. Stop web processes and workers first."
     requires_system_checks = ()
@@ -43,17 +43,17 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         self.stdout.write(f"Restored what was backed up {described['madeAt']} by release {described['release']}.")
         call_command("migrate", verbosity=0)
-        security.noted("backup restored", file=str(file))
+        security.log_event("backup restored", file=str(file))
         self._verify(described["logHead"])
 
     def _require_stopped(self) -> None:
-        with suppress(RedisError):  # without it nobody works, either
+        with suppress(RedisError):  # without Redis no worker can run
             if workers := find_workers():
                 names = ", ".join(worker.name for worker in workers)
                 raise CommandError(f"Stop web processes and workers first; {names} gave a sign of life just now")
 
     def _verify(self, head: Head | None) -> None:
-        """That the log is the one that was backed up, to its end then; and take its present end for its end."""
+        """Verify the restored log up to the head at the time of the backup, and accept its current end as its end."""
         if head is None:
             call_command("verify_operations_log", restored=True, stdout=self.stdout)
             return

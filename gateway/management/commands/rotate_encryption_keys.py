@@ -1,4 +1,4 @@
-"""`manage.py rotate_encryption_keys`: put every secret in the database under the first encryption key."""
+"""`manage.py rotate_encryption_keys`: encrypt every secret in the database with the first encryption key."""
 
 from collections import Counter
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit import security
-from core.secrets.stored import find_secrets, put_under_first_key
+from core.secrets.encryption import find_secrets, reencrypt
 
 
 class Command(BaseCommand):
-    """Run it after a new key was put before the others, on every host; then the others can be dropped."""
+    """Run it after a new key was put first on every host; then the other keys can be dropped."""
 
     help = (
         "Put every secret in the database under the first of GATEWAY_ENCRYPTION_KEYS; then no other key is needed. "
@@ -30,12 +30,12 @@ class Command(BaseCommand):
                 if secret.key > 1:
                     self.stdout.write(f"key {secret.key}: {secret}")
             else:
-                rotated += put_under_first_key(secret)
+                rotated += reencrypt(secret)
         if options["check"]:
             for number, count in sorted(needed.items()):
                 self.stdout.write(f"Key {number} is needed by {count} secret{'s' if count > 1 else ''}.")
         else:
-            security.noted("secrets encrypted anew", secrets=rotated, lost=len(lost))
+            security.log_event("secrets encrypted anew", secrets=rotated, lost=len(lost))
             self.stdout.write(f"{rotated} secrets were encrypted anew, {needed[1]} were under the first key already.")
         if lost:
             raise CommandError("No configured key opens " + ", ".join(lost) + ". Put their key behind the others.")

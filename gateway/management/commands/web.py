@@ -1,4 +1,4 @@
-"""`gateway web`: the web server, until it is told to end (SIGTERM lets it answer what it has begun)."""
+"""`gateway web`: run the web server (SIGTERM lets it finish its current requests)."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from gateway.management.process_replacement import become
-from gateway.server.commands import web_command
+from gateway.server.commands import become, web_command
 
 
 class Command(BaseCommand):
@@ -30,7 +29,7 @@ class Command(BaseCommand):
 
 
 def _certificate() -> list[str]:
-    """The files for TLS, none without them. Raises CommandError for one that cannot be read."""
+    """The certificate and key files for TLS, if configured; raises CommandError for one that cannot be read."""
     web = settings.CONFIGURATION.Web
     named = {"Web:CertificateFile": web.CertificateFile, "Web:KeyFile": web.KeyFile}
     if not any(named.values()):

@@ -1,11 +1,10 @@
-"""`gateway worker`: a worker, until it is told to end (SIGTERM lets it finish what it has begun)."""
+"""`gateway worker`: run a worker (SIGTERM lets it finish its current tasks)."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from gateway.management.process_replacement import become
-from gateway.server.commands import worker_command
+from gateway.server.commands import become, worker_command
 
 
 class Command(BaseCommand):

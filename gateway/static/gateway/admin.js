@@ -1,7 +1,7 @@
-// What Django admin's own templates and scripts leave out.
+// Additions to Django admin's templates and scripts.
 "use strict";
 
-// On telephones a row of a list is a card, and each of its cells says what it is.
+// On phones each row of a list is shown as a card, whose cells need their headings.
 const headings = [...document.querySelectorAll("#result_list thead th")].map((heading) => heading.querySelector(".text")?.textContent.trim());
 for (const row of document.querySelectorAll("#result_list tbody tr")) {
   [...row.children].forEach((cell, place) => {
@@ -9,7 +9,7 @@ for (const row of document.querySelectorAll("#result_list tbody tr")) {
   });
 }
 
-// An icon with a name needs a role. The boxes that have them are made by a listener that came before this one.
+// An icon with a label needs a role. Django's listener, registered before this one, makes the boxes with the icons.
 window.addEventListener("load", () => {
   for (const icon of document.querySelectorAll(".selector span[aria-label]")) icon.setAttribute("role", "img");
 });

@@ -1,4 +1,4 @@
-// The copy buttons beside values, of the console and of the back office: `data-copy` names the field or text.
+// Copy buttons of the console and the back office: `data-copy` is the id of the field or text.
 "use strict";
 
 document.addEventListener("click", async (event) => {
@@ -8,7 +8,7 @@ document.addEventListener("click", async (event) => {
   select(source);
   let copied = true;
   try {
-    // The clipboard is there over TLS and on this machine only; elsewhere the old way still works.
+    // Browsers offer the clipboard only over TLS and on localhost; execCommand works everywhere.
     if (navigator.clipboard) await navigator.clipboard.writeText(source.value ?? source.textContent.trim());
     else copied = document.execCommand("copy");
   } catch {

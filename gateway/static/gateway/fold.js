@@ -1,4 +1,4 @@
-// What takes too much room on a telephone is folded there. On wide screens, and without scripts, it is open.
+// Folds details that are too large for a phone. They are open on wide screens, and without scripts.
 "use strict";
 
 const isNarrow = window.matchMedia("(max-width: 60rem)");

@@ -1,96 +1,237 @@
-"""What one request of an agent may use and gets: the tools that its permissions are for, and their calls."""
+"""Serves one request of an agent: lists the tools that its permissions allow, and calls them.
 
-from collections.abc import Mapping
+`planning` decides what a call does, and `results` renders what came of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from django.http import HttpRequest
 
+from approvals.messages import link_to
 from core.call import Call
-from core.errors import GatewayError, RateLimited, ServiceUnavailable
+from core.errors import Forbidden, GatewayError, RateLimited, ServiceUnavailable
+from core.operation import Operation
 from core.rate_limits import count_category
 from directory.lookup.visibility import may_see_values
 from gateway import pipeline
 from gateway.monitoring import metrics
-from gateway.surfaces.agent import results
+from gateway.pipeline.batches import execute_batch
+from gateway.pipeline.inputs import require_admitted
+from gateway.pipeline.recording import record_refusal
 from gateway.surfaces.agent.planning import Plan, plan_call
+from gateway.surfaces.agent.plans import ChangePlan
+from gateway.surfaces.agent.results import batch_result, made_result, plan_result, result, success
 from gateway.surfaces.agent.schemas import input_schema, output_schema
-from gateway.surfaces.agent.tools import PREVIEW, PREVIEWABLE, TOOLS, Behaviour, Tool
+from gateway.surfaces.agent.tools import CHANGE_REQUESTS, PLAN, PLANNABLE, PREVIEW, PREVIEWABLE, TOOLS, Behaviour, Tool
 from gateway.surfaces.problems import error_of, problem_of
+from gateway.surfaces.viewsets import batch_answer
+from keys.agents import step_up
+from keys.agents.metadata import issuer_of
 
 
 class UnknownTool(Exception):
-    """There is no tool of that name."""
+    """No tool has this name."""
 
 
 class AgentConversation:
-    """One request of an agent, as its `call` says who it is. `limited` is set when it has gone over a limit."""
+    """One request of an agent. `challenge` is the answer in place of a tool's result, if its program has to ask."""
 
     def __init__(self, request: HttpRequest, call: Call) -> None:
         self._request = request
         self._call = call
-        self.limited: GatewayError | None = None
+        self.challenge: step_up.InsufficientScope | None = None
 
     def list_tools(self) -> list[dict[str, Any]]:
-        """The tools of which the caller may use anything at all, with what they may use of them."""
-        ways = {tool.name: tool.ways_of(self._call) for tool in TOOLS.values()}
-        previewable = tuple(name for name in PREVIEWABLE if ways[name] and may_see_values(self._call))
+        """List the tools that the caller may use at least in part, or could after asking its person."""
+        usable = self._call.permissions | step_up.consentable(self._call)
+        ways = {tool.name: tool.ways_of(usable) for tool in TOOLS.values()}
+        previewable = tuple(
+            name for name in PREVIEWABLE if TOOLS[name].has_dry_run(ways[name]) and may_see_values(self._call)
+        )
+        named = {PREVIEW: previewable, PLAN: tuple(name for name in previewable if name in PLANNABLE)}
+        may_search = bool(ways["search_directory"])
         return [
             {
                 "name": tool.name,
                 "title": tool.title,
                 "description": tool.description,
-                "inputSchema": input_schema(tool.name, ways[tool.name], previewable),
+                "inputSchema": input_schema(
+                    tool.name, ways[tool.name], named.get(tool.name, ()), may_search=may_search
+                ),
                 "outputSchema": output_schema(tool.name, ways[tool.name]),
-                "annotations": _annotations(tool),
+                # Clients may ask their user before some calls; these are the strongest effects of the tool.
+                "annotations": {
+                    "readOnlyHint": tool.behaviour is Behaviour.READS,
+                    "destructiveHint": tool.behaviour is Behaviour.CHANGES,
+                    "idempotentHint": tool.is_idempotent,
+                    "openWorldHint": False,
+                },
             }
             for tool in TOOLS.values()
-            if (previewable if tool.name == PREVIEW else ways[tool.name] - _only_included(tool))
+            if named.get(tool.name, {action for _, action in ways[tool.name]} - tool.includes)
         ]
 
     def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a call of a tool, a refusal too; raises UnknownTool."""
+        """Call a tool and return its result, which may be a refusal; raises UnknownTool."""
         tool = TOOLS.get(name)
         if tool is None:
             raise UnknownTool
         try:
+            if tool.name == PLAN:
+                return self._run_changes(ChangePlan(arguments, self._call))
             plan = plan_call(tool, arguments, self._call)
             self._count(plan)
-            return _carry_out(plan, arguments)
+            if plan.batch is not None:
+                return self._run_batch(plan, plan.batch)
+            return _run_plan(plan, arguments, origin=issuer_of(self._request))
         except Exception as error:  # noqa: BLE001 - the agent's problem handler
-            return results.refused(problem_of(self._request, error_of(error)))
+            refusal = error_of(error)
+            if isinstance(refusal, Forbidden) and refusal.missing:
+                self.challenge = step_up.challenge(self._request, self._call, refusal.missing)
+            problem = problem_of(self._request, refusal)
+            _name_arguments(problem, tool, arguments)
+            return _refusal(problem)
+
+    def _run_changes(self, changes: ChangePlan) -> dict[str, Any]:
+        plans = changes.previews()
+        for operation in {plan.operation.name: plan.operation for plan in plans}.values():
+            pipeline.require_admission(operation, changes.call)
+        for plan in {plan.operation.rate: plan for plan in plans}.values():
+            self._count(plan)
+        changes.charge()
+        shown = changes.preview(plans)
+        if changes.digest is None:
+            return plan_result(shown)
+        return made_result([_item_of(self._request, *made) for made in changes.apply(shown)])
+
+    def _run_batch(self, plan: Plan, items: Sequence[Any]) -> dict[str, Any]:
+        try:
+            require_admitted(plan.operation, plan.call)
+            plan.inputs.query()  # raises what is wrong with the arguments
+            done = execute_batch(
+                plan.operation, replace(plan.call, dry_run=plan.is_preview), items, on_error="continue"
+            )
+        except GatewayError as refusal:
+            record_refusal(plan.operation, plan.call, {}, refusal.code)
+            raise
+        return batch_result(plan, batch_answer(self._request, done))
 
     def _count(self, plan: Plan) -> None:
-        """Count the call against the limits of its operations; over one it ends, as any request does."""
+        """Count the call against the limits of its operations; raises RateLimited or ServiceUnavailable."""
         for category in {operation.rate for operation in plan.operations}:
             try:
-                count_category(category, self._request.client_address)  # type: ignore[attr-defined]
-            except (RateLimited, ServiceUnavailable) as refusal:
+                address = self._request.client_address  # type: ignore[attr-defined]
+                count_category(category, address, f"agent:{self._call.credential.unique_id}")
+            except (RateLimited, ServiceUnavailable):
                 metrics.count_refusal(category)
-                self.limited = refusal
                 raise
 
 
-def _only_included(tool: Tool) -> set[tuple[str, str]]:
-    return {way for way in tool.serves if way[1] in tool.includes}
+class RefusedConversation(AgentConversation):
+    """The request of an agent whose address has exceeded the limit of all requests: each tool answers with that."""
+
+    def __init__(self, request: HttpRequest, refusal: GatewayError) -> None:
+        self._request = request
+        self._refused = refusal
+        self.challenge = None
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return _refusal(problem_of(self._request, self._refused))
 
 
-def _annotations(tool: Tool) -> dict[str, Any]:
-    """What a tool does at most, for clients that ask their user before some."""
-    return {
-        "readOnlyHint": tool.behaviour is Behaviour.READS,
-        "destructiveHint": tool.behaviour is Behaviour.CHANGES,
-        "idempotentHint": tool.behaviour not in (Behaviour.ADDS, Behaviour.WITHDRAWS),
-        "openWorldHint": False,
-    }
+def _item_of(request: HttpRequest, operation: Operation, made: pipeline.Answer | Exception) -> dict[str, Any]:
+    """What became of one change of a plan."""
+    if isinstance(made, Exception):
+        return {"operation": operation.name, "problem": problem_of(request, error_of(made))}
+    item = {"operation": operation.name, "status": made.status}
+    if isinstance(made.body, dict):
+        item |= {name: made.body[name] for name in ("id", "generatedPassword") if name in made.body}
+        if "changeRequest" in made.body:
+            item["changeRequestId"] = made.body["changeRequest"]["id"]
+    return item
 
 
-def _carry_out(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _run_plan(plan: Plan, arguments: Mapping[str, Any], *, origin: str) -> dict[str, Any]:
     for operation, _ in plan.includes.values():  # before anything is read
         pipeline.require_admission(operation, plan.call)
     answer = pipeline.run(plan.operation, plan.call, plan.inputs)
+    _add_pages(plan, answer.body, origin)
     included: dict[str, Any] = {}
     for name, (operation, query) in plan.includes.items():
         inputs = pipeline.Inputs(arguments={"id": answer.body["id"]}, query=partial(dict, query), document=dict)
         included[name] = pipeline.run(operation, plan.call, inputs).body
-    return results.done(plan, answer, included, arguments)
+    return success(plan, answer, included, arguments)
+
+
+def _name_arguments(problem: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> None:
+    """Let errors name the tool's arguments, not the parameters and members that its operation gets from them."""
+    above = "#"
+    if tool.name == PREVIEW and arguments.keys() == {"tool", "arguments"} and isinstance(arguments["arguments"], dict):
+        if arguments["tool"] not in list(PREVIEWABLE):
+            return
+        above, tool = "#/arguments", TOOLS[arguments["tool"]]
+    for error in problem.get("errors", ()):
+        said = error.pop("parameter", None)
+        if said is None:
+            said = error["pointer"]
+            error["pointer"] = above + said.removeprefix("#")
+        else:
+            error["pointer"] = f"{above}/{tool.renamed.get(said, said)}"
+        problem["detail"] = problem["detail"].replace(f"{said}: ", f"{error['pointer']}: ")
+
+
+def _add_pages(plan: Plan, body: Any, origin: str) -> None:
+    """Add to each change request that waits the address of its page, where a person decides about it."""
+    requests = [body["changeRequest"]] if isinstance(body, dict) and "changeRequest" in body else []
+    if plan.way[0] == CHANGE_REQUESTS:
+        requests = body.get("items", [body])
+    for request in requests:
+        if request.get("status") == "pending":
+            request["page"] = link_to(request["id"], origin=origin)
+
+
+def _refusal(problem: dict[str, Any]) -> dict[str, Any]:
+    """The result of a refused call, with its problem details."""
+    code, status = problem["code"], problem["status"]
+    return result(f"Refused ({code}). {_NEXT_STEPS.get(code) or _next_step_by_status(status)}", problem, is_error=True)
+
+
+_NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Auth.Forbidden": "You may not do this, and asking again does not help: tell the person you work for.",
+        "Request.Invalid": "Correct what errors names and call again.",
+        "Request.UnknownMember": "Leave out what errors names and call again.",
+        "Request.UnknownParameter": "Leave out what errors names and call again.",
+        "Request.NotFound": "There is nothing of this id that you may see.",
+        "RateLimit.Exceeded": "Nothing was done: detail says when to go on.",
+        "Approvals.AskedElsewhere": "You may withdraw only what you asked for: tell the person you work for.",
+        "Search.CursorInvalid": "Search anew without cursor; with one, keep all other arguments as they were.",
+        "AD.Object.NotFound": "Find it with search_directory: it may be gone, or of another kind.",
+        "AD.Object.AlreadyExists": "Look at what is there with search_directory; choose another name, or change that.",
+        "AD.Object.VersionMismatch": "It has changed meanwhile: read_object again, then decide anew.",
+        "AD.Object.NotEmpty": "It holds other objects: look at them first. recursive deletes them too.",
+        "AD.Object.DeletionProtected": "Somebody has protected it from deletion: tell the person you work for.",
+        "AD.Attributes.Unknown": "Find the right name with describe_schema.",
+        "AD.Attributes.NotWritable": "This attribute cannot be written; describe_schema says which can.",
+        "AD.Attributes.NotReadable": "This attribute is never shown: leave it out.",
+        "Search.FilterInvalid": "Write the value at position as read_object shows such values and search again.",
+        "AD.Filter.Malformed": "Correct the filter at position and search again.",
+        "AD.Filter.TooCostly": "Ask for less: by base, kind, or fewer conditions.",
+        "AD.Password.PolicyViolation": "Choose another password, or let generate make one.",
+        "AD.Directory.OutcomeUnknown": "Nobody knows yet whether it was done: read_object before anything else.",
+    }
+)
+
+
+def _next_step_by_status(status: int) -> str:
+    if status == 409:
+        return "What is there does not allow it: look with read_object first."
+    if status in (429, 503):
+        return "Nothing was done. Wait a while, then try once more."
+    if status >= 500:
+        return "Do not try again at once: tell the person you work for."
+    return "See detail, correct the call and try again."

@@ -1,8 +1,8 @@
 """The address `/mcp`: HTTP on this side, one message of the Model Context Protocol on the other.
 
-Stateless: each POST brings one message with its credential and gets one JSON document, or 202 when there is nothing to
-say. Errors of HTTP are problem details as everywhere, those of the protocol JSON-RPC errors, and what an operation
-refuses is the answer of its tool.
+It is stateless: each POST brings one message with its credential and gets one JSON document, or 202 if no answer is
+due. HTTP errors are problem details as everywhere, protocol errors are JSON-RPC errors, and the refusal of an operation
+is the result of its tool.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.call import Call, PersonRef
-from core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
-from gateway.surfaces.agent.conversation import AgentConversation
+from core.errors import Forbidden, GatewayError, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
+from gateway.surfaces.agent.conversation import AgentConversation, RefusedConversation
 from gateway.surfaces.views import ProgramView, StrictRequest
-from keys.agents.extra import require_agents
+from keys.agents.availability import require_agents
 from keys.agents.identification import identify_agent
-from keys.agents.issuer_urls import issuer_of
+from keys.agents.metadata import issuer_of
 
 
 class _AgentAuthentication(BaseAuthentication):
@@ -31,9 +31,9 @@ class _AgentAuthentication(BaseAuthentication):
 
 @method_decorator(never_cache, "dispatch")
 class AgentEndpoint(ProgramView):
-    """Answers one message of an agent."""
+    """Answers single messages of agents."""
 
-    # Nothing is kept between messages: there is no stream to open, and no session to end.
+    # Stateless, so there is neither a stream to open by GET nor a session to end by DELETE.
     http_method_names = ["post"]
     authentication_classes = (_AgentAuthentication,)
 
@@ -42,31 +42,47 @@ class AgentEndpoint(ProgramView):
         if request.method != "POST":
             raise MethodNotAllowed
         origin = request.headers.get("Origin")
-        # Another site's page may make a browser send something, also under a name that it has made lead here.
+        # Against cross-site requests from a browser, also by DNS rebinding, as the protocol requires.
         if origin is not None and origin != issuer_of(request):
             raise Forbidden
-        super().initial(request, *args, **kwargs)
+        if _limit_refusal(request) is None:  # otherwise nobody is asked who they are
+            super().initial(request, *args, **kwargs)
 
     def post(self, request: StrictRequest) -> Response:
         _require_json_wanted(request)
-        # The SDK takes a second and 40 MB to import, which nobody pays who lets no agents in.
+        # Importing the SDK takes a second and 40 MB, so only if agents are used.
         from gateway.surfaces.agent import protocol
 
-        conversation = AgentConversation(request, request.auth)
+        refusal = _limit_refusal(request)
         try:
             message = request.data
         except (MalformedRequest, InvalidRequest) as error:
             reply = protocol.refuse_unreadable(error.detail)
         else:
             headers = {name.lower(): value for name, value in request.headers.items()}
+            if refusal is None:
+                conversation = AgentConversation(request, request.auth)
+            elif isinstance(message, dict) and message.get("method") == "tools/call":
+                conversation = RefusedConversation(request, refusal)
+            else:
+                raise refusal
             reply = protocol.reply_to(message, headers, conversation)
-        if conversation.limited is not None:
-            raise conversation.limited
+            if conversation.challenge is not None:
+                raise conversation.challenge
         return Response(reply.message, status=reply.status)
 
 
+def _limit_refusal(request: Any) -> GatewayError | None:
+    """The refusal by the limit of all requests, which the middleware leaves to this endpoint; None below the limit.
+
+    Agents stop at an HTTP error, but read the result of a tool, which tells them when to go on.
+    """
+    refusal: GatewayError | None = getattr(request, "limit_refusal", None)
+    return refusal
+
+
 def _require_json_wanted(request: HttpRequest) -> None:
-    """Refuse a client that would not take the JSON document which every answer is. Raises NotAcceptable."""
+    """Raise NotAcceptable for a client that does not accept JSON, since every answer is JSON."""
     accepted = request.headers.get("Accept", "*/*").lower().split(",")
     wanted = {item.partition(";")[0].strip() for item in accepted}
     if not wanted & {"application/json", "application/*", "*/*"}:

@@ -1,51 +1,81 @@
-"""From the arguments of a tool to calls of operations: which ones, with what path, query and body.
+"""Turns a tool's arguments into a plan: the operations to call, with their path, query and body.
 
-Nothing is judged here that an operation judges: what is wrong with the arguments themselves is raised when the pipeline
-reads them, after the permission is known.
+It repeats no check of an operation. Invalid arguments raise their error when the pipeline reads them, after it has
+checked the permission.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
+from uuid import UUID
 
 from core.call import Call
 from core.errors import GatewayError, InvalidRequest, UnknownMember
-from core.operation import Operation, find_operation
+from core.operation import Effect, Operation, find_operation
+from core.paging import CursorInvalid
 from core.shapes import parse_guid
+from directory.errors import ObjectAmbiguous, ObjectNotFound, translate_ldap_errors
+from directory.lookup.account_names import MAX_NAME_LENGTH, find_by_name, is_distinguished_name
 from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
+from gateway.surfaces.agent.matching import MATCHING, read_matching, read_undone, with_matching
 from gateway.surfaces.agent.tools import (
     ACCOUNTS,
     DESCRIBE,
+    OWN_CHANGES,
     OWN_REQUESTS,
     PREVIEW,
     PREVIEWABLE,
     TOOLS,
+    UNDO,
     Behaviour,
     Tool,
     Way,
 )
 from keys.authentication import check_reason
 
-LIMIT: Final = "50"
-"""How many items an agent gets that does not say how many it wants."""
-FEW: Final = "10"
-"""The same of what is long: change requests with all that they would change."""
-FEW_ATTRIBUTES: Final = "displayName,description,mail"
-"""What is shown of each object in a list unless something else is asked for."""
-EVERYTHING: Final = "*"
+DEFAULT_LIMIT: Final = "50"
+"""How many items a list has by default."""
+
+_BY_NAME: Final = tuple(f"ad/{kind}/" for kind in RESOURCES)
+"""Paths whose objects may be named by distinguished name, sAMAccountName or userPrincipalName."""
+
+MAX_NAMED: Final = 1000
+"""How many objects a list of the body names at most; operations refuse longer ones."""
+
+LONG_ITEMS_LIMIT: Final = "10"
+"""The same for long items, which are change requests with all their changes."""
+
+_FEW_ATTRIBUTES: Final = "displayName,description"
+"""The attributes of each object in a list by default. Contacts have no account name, but a mail address."""
+
+ALL_ATTRIBUTES: Final = "*"
+
+_INCLUDED_LISTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "memberships": {},
+    "members": {},
+    "nested-members": {"nested": "true"},
+    "history": {},
+}
+"""The includes that have pages, each with what its query has besides."""
 
 _ACCOUNT_KINDS: Final = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"service-accounts": Kind.SERVICE_ACCOUNT}
 _CLASSES: Final = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What a call of a tool asks for. `way` is the one of using `tool`, which is not `preview_change` itself.
+    """The operations of one tool call. `tool` is never `preview_change` itself, but the tool to preview.
 
-    `includes` are the operations with their queries, by name, whose answers about the object that was read are to come
-    with the answer. `chosen` tells whether the caller said which attributes to show.
+    `includes` are further reads of the same object by name, each with its query; their answers are added to the answer.
+    `searches` find objects that the operation is for, while its input is validated.
+    `batch` has the items of a batch, which takes the place of a single call of the operation.
+    `has_chosen_attributes` is true if the caller named the attributes to show; `fields` are the members of each record
+    that the caller named. `page_cursor` leads to the page, and `shown_until` is the item after which it goes on if it
+    was cut (`cut_cursor`).
     """
 
     tool: Tool
@@ -54,20 +84,29 @@ class Plan:
     call: Call
     inputs: pipeline.Inputs
     includes: Mapping[str, tuple[Operation, dict[str, str]]]
-    chosen: bool
+    has_chosen_attributes: bool
+    fields: frozenset[str] = frozenset()
+    page_cursor: str | None = None
+    shown_until: str | None = None
     is_preview: bool = False
+    batch: tuple[dict[str, str], ...] | None = None
+    searches: tuple[Operation, ...] = ()
 
     @property
     def operations(self) -> list[Operation]:
-        """All operations it needs."""
-        return [self.operation, *(operation for operation, _ in self.includes.values())]
+        """All operations of the plan."""
+        return [self.operation, *(operation for operation, _ in self.includes.values()), *self.searches]
 
 
 class Arguments:
-    """The arguments of a tool, taken one by one; the rest are the operation's. The first bad one is remembered."""
+    """The arguments of a tool, taken one by one. The operation gets `rest`; `problem` refuses the first bad one.
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.rest = dict(given)
+    `given` are all of them, as the agent sent them.
+    """
+
+    def __init__(self, raw_arguments: Mapping[str, Any]) -> None:
+        self.given = raw_arguments
+        self.rest = dict(raw_arguments)
         self.problem: GatewayError | None = None
 
     def refuse(self, name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> None:
@@ -75,44 +114,43 @@ class Arguments:
             self.problem = bad_argument(name, detail, error)
 
     def take(self, name: str) -> Any:
-        """An argument of whatever type; None when it is not given."""
+        """Take an argument of any type; None if it is missing."""
         return self.rest.pop(name, None)
 
     def word(self, name: str, words: Iterable[str]) -> str:
-        """One of these words; raises InvalidRequest, for without it nothing can be known of what is asked for."""
+        """Take one of these words; raises InvalidRequest at once, since without it the operation is unknown."""
         value = self.take(name)
         if not isinstance(value, str) or value not in (words := list(words)):
             raise bad_argument(name, f"must be one of {', '.join(words)}")
         return value
 
-    def text(self, name: str) -> str | None:
-        value: str | None = self._checked(name, lambda value: isinstance(value, str) and bool(value), "must be a text")
-        return value
+    def text(self, name: str) -> Any:
+        return self._checked(name, lambda value: isinstance(value, str) and bool(value), "must be a text")
 
     def flag(self, name: str) -> bool:
         return self._checked(name, lambda value: isinstance(value, bool), "must be true or false") is True
 
     def words(self, name: str) -> list[str]:
-        """A list of texts, or one of them alone."""
+        """Take a list of texts, or a single text."""
         values = self._checked(
-            name, lambda value: isinstance(value, str) or _is_texts(value), "must be a list of texts"
+            name, lambda value: isinstance(value, str) or _is_list_of_texts(value), "must be a list of texts"
         )
         return [values] if isinstance(values, str) else values or []
 
-    def _checked(self, name: str, is_right: Callable[[Any], bool], detail: str) -> Any:
-        """An argument that is right; None when it is not given, or refused."""
+    def _checked(self, name: str, is_valid: Callable[[Any], bool], detail: str) -> Any:
+        """Take a valid argument; None if it is missing or refused."""
         value = self.take(name)
-        if value is None or is_right(value):
+        if value is None or is_valid(value):
             return value
         self.refuse(name, detail)
         return None
 
     def parameter(self, name: str) -> str | None:
-        """An argument as the text that a query has for it."""
+        """Take an argument as the text of a query parameter."""
         value = self.take(name)
         if isinstance(value, bool):
             return "true" if value else "false"
-        if _is_texts(value):
+        if _is_list_of_texts(value):
             return ",".join(value)
         if value is None or isinstance(value, str | int):
             return None if value is None else str(value)
@@ -120,59 +158,119 @@ class Arguments:
         return None
 
 
-def _is_texts(value: Any) -> bool:
+def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def bad_argument(name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> GatewayError:
-    """The refusal of an argument by its name."""
+    """The error that refuses an argument and names it."""
     pointer = "#/" + name.replace("~", "~0").replace("/", "~1")
     return error.naming(detail, pointer=pointer, subject=pointer)
 
 
-def plan_call(tool: Tool, given: Mapping[str, Any], call: Call) -> Plan:
-    """The plan of a call of a tool; raises InvalidRequest when not even the operation can be known."""
+def plan_call(tool: Tool, raw_arguments: Mapping[str, Any], call: Call) -> Plan:
+    """Plan a tool call; raises InvalidRequest if not even the operation can be determined."""
+    arguments = Arguments(raw_arguments)
     if tool.name != PREVIEW:
-        return _plan(tool, Arguments(given), call)
-    arguments = Arguments(given)
+        return _plan(tool, arguments, call)
     previewed = TOOLS[arguments.word("tool", PREVIEWABLE)]
     inner = arguments.take("arguments")
     if not isinstance(inner, dict):
         raise bad_argument("arguments", "must be an object")
     for name in arguments.rest:
         raise bad_argument(name, "is not known here", UnknownMember)
-    return replace(_plan(previewed, Arguments(inner), call, dry_run=True), is_preview=True)
+    return _plan(previewed, Arguments(inner), call, dry_run=True)
 
 
 def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False) -> Plan:
-    kinds = _kinds_of(tool)
+    kinds = tool.kinds()
     kind = arguments.word("kind", kinds) if len(kinds) > 1 else kinds[0]
-    deed, query = _choices.get(tool.name, _the_only_deed)(tool, kind, arguments)
-    operation = find_operation(tool.serves[kind, deed])
-    chosen = "attributes" in arguments.rest
-    object_id = _read_id(arguments) if "{id}" in operation.path else None
+    action, query = _choices.get(tool.name, _only_action)(tool, kind, arguments)
+    operation = find_operation(tool.serves[kind, action])
+    has_chosen_attributes = "attributes" in arguments.rest
+    fields = _read_fields(operation, arguments) if "fields" in tool.takes else frozenset[str]()
+    page_cursor, shown_until = _open_cursor(arguments)
+    batch = read_undone(UNDO, arguments.words(UNDO)) if action == UNDO else None
+    object_id = _read_id(operation, arguments) if "{id}" in operation.path and batch is None else None
     includes = _read_includes(tool, kind, arguments)
-    call = _with_reason(tool, arguments, call, is_needed=tool.changes_directory and not dry_run)
+    changes = tool.changes_directory and operation.effect is not Effect.READ
+    if dry_run and not changes:
+        raise bad_argument(UNDO, "is needed: there is nothing else to preview")
+    call = _with_reason(tool, arguments, call, is_needed=changes and not dry_run)
     if "ifMatch" in tool.takes and (version := arguments.text("ifMatch")) is not None:
         call = replace(call, if_match=frozenset({version.strip('"')}))
     if dry_run:
         query["dryRun"] = "true"
-    inputs = _inputs(tool, operation, arguments, object_id=object_id, query=query)
+    given = {name: arguments.take(name) for name in MATCHING if name in tool.takes and name in arguments.rest}
+    matching = tuple(read_matching(name, search, call) for name, search in given.items())
+    inputs = _inputs(tool, operation, arguments, call, object_id=object_id, query=query)
+    if matching:
+        inputs = replace(inputs, document=partial(with_matching, inputs.document, matching))
+    if object_id is not None and parse_guid(object_id) is None:
+        inputs = replace(inputs, arguments={}, find_id=partial(_find_id, call, arguments, object_id))
     return Plan(
-        tool=tool,
-        way=(kind, deed),
-        operation=operation,
-        call=call,
-        inputs=inputs,
-        includes=includes,
-        chosen=chosen,
+        tool,
+        (kind, action),
+        operation,
+        call,
+        inputs,
+        includes,
+        has_chosen_attributes,
+        fields=fields,
+        page_cursor=page_cursor,
+        shown_until=shown_until,
+        is_preview=dry_run,
+        batch=batch,
+        searches=tuple(search.operation for search in matching),
     )
 
 
+def _read_fields(operation: Operation, arguments: Arguments) -> frozenset[str]:
+    """The members of records that `fields` asks for."""
+    (record,) = get_args(operation.output)
+    wanted = arguments.words("fields")
+    members = [name for name in record.__annotations__ if name in record.__required_keys__]
+    if unknown := {*wanted} - {*members}:
+        arguments.refuse("fields", f"has no {min(unknown)}: may hold {', '.join(members)}")
+    return frozenset(wanted)
+
+
+_CUT: Final = "after:"
+
+
+def cut_cursor(item: str, cursor: str | None, arguments: Mapping[str, Any]) -> str:
+    """The cursor of a list that is cut after this item. `cursor` is the one that led to the page, if any.
+
+    The next call reads the same page again and shows what comes after the item. It is bound to the other arguments, as
+    the cursors of operations are, except for `include`: of several lists each has its own.
+    """
+    return f"{_CUT}{item}:{_digest(arguments)}:{cursor or ''}"
+
+
+def _open_cursor(arguments: Arguments) -> tuple[str | None, str | None]:
+    """The cursor of the page and, of a cut list's cursor, the item; the operation gets only the former."""
+    cursor = arguments.rest.get("cursor")
+    if not isinstance(cursor, str) or not cursor.startswith(_CUT):
+        return cursor, None
+    item, _, rest = cursor.removeprefix(_CUT).partition(":")
+    digest, _, inner = rest.partition(":")
+    if digest != _digest(arguments.given):
+        arguments.problem = arguments.problem or CursorInvalid()
+    del arguments.rest["cursor"]
+    if inner:
+        arguments.rest["cursor"] = inner
+    return inner or None, item
+
+
+def _digest(arguments: Mapping[str, Any]) -> str:
+    others = {name: value for name, value in arguments.items() if name not in ("cursor", "include")}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def _inputs(
-    tool: Tool, operation: Operation, arguments: Arguments, *, object_id: str | None, query: dict[str, str]
+    tool: Tool, operation: Operation, arguments: Arguments, call: Call, *, object_id: str | None, query: dict[str, str]
 ) -> pipeline.Inputs:
-    """What is left of the arguments as an operation's input: its query's by their names, its body the rest."""
+    """The remaining arguments as an operation's input: its query parameters by their names, the rest as the body."""
     if operation.query is not None:
         members = (str(field.alias) for field in operation.query.model_fields.values())
         for member in (member for member in members if member not in tool.hidden):
@@ -191,30 +289,72 @@ def _inputs(
     return pipeline.Inputs(
         arguments={} if object_id is None else {"id": object_id},
         query=partial(read, query),
-        document=partial(read, arguments.rest),
+        document=lambda: _with_ids(tool, read(arguments.rest), call),
     )
 
 
-def _read_id(arguments: Arguments) -> str | None:
-    value = arguments.text("id")
-    if value is not None and parse_guid(value) is not None:
+def _with_ids(tool: Tool, document: dict[str, Any], call: Call) -> dict[str, Any]:
+    """The body with the ids of objects that the agent has named otherwise. What is no name is left to validation."""
+    named = {name: document[name] for name in tool.named if _is_list_of_texts(document.get(name))}
+    return document | {
+        list_name: [_id_of(call, name, f"#/{list_name}/{place}") for place, name in enumerate(names)]
+        for list_name, names in named.items()
+        if len(names) <= MAX_NAMED
+    }
+
+
+def _id_of(call: Call, name: str, pointer: str) -> str:
+    if not name or len(name) > MAX_NAME_LENGTH or parse_guid(name) is not None:
+        return name
+    try:
+        with translate_ldap_errors():
+            return str(find_by_name(call, name))
+    except (ObjectNotFound, ObjectAmbiguous) as refusal:
+        raise type(refusal).naming(refusal.title, pointer=pointer, subject=pointer) from None
+
+
+def _read_id(operation: Operation, arguments: Arguments) -> str | None:
+    """The id, or the name of a living object of the directory, which `_find_id` finds."""
+    value: str | None = arguments.text("id")
+    if value is not None and len(value) > MAX_NAME_LENGTH:
+        arguments.refuse("id", f"has at most {MAX_NAME_LENGTH} characters")
+        return None
+    if value is not None and (parse_guid(value) is not None or operation.path.startswith(_BY_NAME)):
         return value
-    arguments.refuse("id", "must be an objectGUID, as `id` of a record" if value else "is needed")
+    arguments.refuse("id", "must be an id, as `id` of a record" if value else "is needed")
     return None
 
 
+def _find_id(call: Call, arguments: Arguments, name: str) -> UUID:
+    if arguments.problem is not None:
+        raise arguments.problem
+    with translate_ldap_errors():
+        return find_by_name(call, name)
+
+
 def _read_includes(tool: Tool, kind: str, arguments: Arguments) -> dict[str, tuple[Operation, dict[str, str]]]:
+    """The reads that `include` asks for, by name, each with its query."""
     found: dict[str, tuple[Operation, dict[str, str]]] = {}
-    known = [deed for of, deed in tool.serves if of == kind and deed in tool.includes]
-    for name in arguments.words("include") if tool.includes else ():
+    known = [action for action in tool.actions(kind) if action in tool.includes]
+    if not tool.includes:
+        return found
+    names, cursor = dict.fromkeys(arguments.words("include")), arguments.text("cursor")
+    for name in names:
         if name not in known:
             detail = f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}"
             arguments.refuse("include", detail)
             continue
         operation = find_operation(tool.serves[kind, name])
-        names = operation.query.model_fields if operation.query is not None else {}
-        query = {"page_size": ("pageSize", LIMIT), "attributes": ("attributes", FEW_ATTRIBUTES)}
-        found[name] = operation, dict(parameter for member, parameter in query.items() if member in names)
+        members = {field.alias for field in operation.query.model_fields.values()} if operation.query else set()
+        query = {"pageSize": DEFAULT_LIMIT, "attributes": _FEW_ATTRIBUTES}
+        query |= _INCLUDED_LISTS.get(name, {})
+        found[name] = operation, {member: query[member] for member in query if member in members}
+    if cursor is not None:
+        lists = [name for name in found if name in _INCLUDED_LISTS]
+        if len(lists) == 1:
+            found[lists[0]][1]["cursor"] = cursor
+        else:
+            arguments.refuse("cursor", f"needs exactly one of {', '.join(_INCLUDED_LISTS)} in include")
     return found
 
 
@@ -233,33 +373,33 @@ def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: boo
         return call
 
 
-def _kinds_of(tool: Tool, *deeds: str) -> list[str]:
-    return list(dict.fromkeys(kind for kind, deed in tool.serves if not deeds or deed in deeds))
-
-
 _Choice = tuple[str, dict[str, str]]
-"""What is done to a kind of objects, and what its operation is asked for besides what it is given."""
+"""An action on a kind of objects, and query parameters that its operation gets besides the arguments."""
 
 
 def _search(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
-    query = {"pageSize": LIMIT, "attributes": FEW_ATTRIBUTES}
+    query = {"pageSize": DEFAULT_LIMIT, "attributes": _FEW_ATTRIBUTES + (",mail" if kind == "contacts" else "")}
     if "state" not in arguments.rest:
         return "search", query
     if (kind, "state") not in tool.serves:
-        raise bad_argument("state", f"is for {', '.join(_kinds_of(tool, 'state'))} only")
+        raise bad_argument("state", f"is for {', '.join(tool.kinds('state'))} only")
     return "state", {**query, "kinds": _ACCOUNT_KINDS[kind]}
 
 
 def _read(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
     name = arguments.rest.get("id")
-    if isinstance(name, str) and parse_guid(name) is None and (kind, "read-by-dn") in tool.serves:
+    if isinstance(name, str) and is_distinguished_name(name) and (kind, "read-by-dn") in tool.serves:
         del arguments.rest["id"]
         return "read-by-dn", {"dn": name}
     return "read", {}
 
 
+def _count(_: Tool, kind: str, _arguments: Arguments) -> _Choice:
+    return "count", {"kind": kind}
+
+
 def _describe(_: Tool, kind: str, arguments: Arguments) -> _Choice:
-    if arguments.rest.get("attribute") in (EVERYTHING, [EVERYTHING]):
+    if arguments.rest.get("attribute") in (ALL_ATTRIBUTES, [ALL_ATTRIBUTES]):
         del arguments.rest["attribute"]
     return DESCRIBE, {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
 
@@ -271,25 +411,37 @@ def _move_or_rename(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
 
 
 def _change_account(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
-    return arguments.word("action", [deed for of, deed in tool.serves if of == kind]), {}
+    return arguments.word("action", tool.actions(kind)), {}
 
 
-def _look_at_requests(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
+def _own_requests(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
+    if "run" in arguments.rest:
+        run = arguments.take("run")
+        if "id" in arguments.rest or not isinstance(run, str) or parse_guid(run) is None:
+            raise bad_argument("run", "must be the runId of an answer, without id")
+        arguments.rest["id"] = run
+        return "run", {}
     if arguments.flag("cancel"):
         return "cancel", {}
-    return ("read", {}) if "id" in arguments.rest else ("search", {"pageSize": FEW})
+    return ("read", {}) if "id" in arguments.rest else ("search", {"pageSize": LONG_ITEMS_LIMIT})
 
 
-def _the_only_deed(tool: Tool, _kind: str, _: Arguments) -> _Choice:
-    return next(deed for _, deed in tool.serves), {}
+def _own_changes(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
+    return (UNDO, {}) if UNDO in arguments.rest else ("search-own", {"pageSize": LONG_ITEMS_LIMIT})
+
+
+def _only_action(tool: Tool, kind: str, _: Arguments) -> _Choice:
+    return tool.actions(kind)[0], {}
 
 
 _choices: Final[Mapping[str, Callable[[Tool, str, Arguments], _Choice]]] = {
     "search_directory": _search,
     "read_object": _read,
+    "count_objects": _count,
     "describe_schema": _describe,
     "move_or_rename_object": _move_or_rename,
     "change_account": _change_account,
-    OWN_REQUESTS: _look_at_requests,
+    OWN_REQUESTS: _own_requests,
+    OWN_CHANGES: _own_changes,
 }
-"""How a tool that does more than one thing chooses."""
+"""How a tool that serves several operations chooses one."""

@@ -1,36 +1,35 @@
-"""What a tool takes and answers, as JSON Schema: made from the shapes of the operations that the caller may use.
+"""JSON Schemas of the tools' arguments and results, made from the shapes of the operations that the caller may use.
 
-Short, for an agent reads all of it before every conversation: what a validation would say anyway is left out.
+They are short, since an agent reads all of them before every conversation: limits that validation reports are left out.
 """
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from core.operation import Operation, find_operation
-from gateway.surfaces.agent.tools import (
-    PREVIEW,
-    TOOLS,
-    Behaviour,
-    Tool,
-    Way,
-)
+from directory.shapes.record import DirectoryObject
+from gateway.surfaces.agent.matching import MATCHING, SEARCHED_BY
+from gateway.surfaces.agent.tools import PLAN, PREVIEW, TOOLS, UNDO, Behaviour, Tool, Way
 
 Schema = dict[str, Any]
 
-_NOT_SAID: Final = frozenset(
-    {"title", "examples", "default", "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"}
+_OMITTED_KEYWORDS: Final = frozenset(
+    "$defs title examples default pattern minLength maxLength minItems maxItems minimum maximum".split()
 )
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _REASON: Final = {**_TEXT, "description": "Why, for the person who approves it and for the log."}
 
-_SAID_SHORTER: Final[Mapping[str, str]] = {
+_BY: Final = ", ".join(SEARCHED_BY)
+
+_SHORT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "attribute": "Attributes to describe.",
     "attributes": "Attributes to show; `*` for all.",
     "base": "Where: id or distinguished name.",
+    "by": "An attribute, or `unit`, or `state`.",
     "cursor": "nextCursor of the page before.",
     "days": "For expiring, password-expiring and inactive.",
     "filter": "LDAP filter (RFC 4515).",
@@ -42,14 +41,17 @@ _SAID_SHORTER: Final[Mapping[str, str]] = {
     "parent": "The container: id or distinguished name.",
     "name": "The name in its container.",
     "status": "Those in this state.",
-    "accounts": "For an organization unit: objectGUIDs of accounts in it, at most 100; or choose by kinds and scope.",
+    "accounts": "For an organization unit: accounts in it, at most 100; or choose by kinds and scope.",
+    "wait": "Seconds to wait, at most 60.",
     "generate": "Let the gateway make the new password.",
 }
 
 
 @lru_cache(maxsize=512)
-def input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...] = ()) -> Schema:
-    """What a tool takes when it is used in these ways; `previewable` are the tools that `preview_change` may name."""
+def input_schema(
+    name: str, ways: frozenset[Way], previewable: tuple[str, ...] = (), *, may_search: bool = True
+) -> Schema:
+    """The arguments of a tool used in these ways. `previewable` are the tools that `preview_change` may name."""
     tool = TOOLS[name]
     if name == PREVIEW:
         properties: Schema = {
@@ -57,29 +59,55 @@ def input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...] =
             "arguments": {"type": "object", "description": "Its arguments, without reason."},
         }
         return _object(properties, required=properties)
+    if name == PLAN:
+        change: Schema = {
+            "tool": _TEXT,
+            "arguments": {"type": "object"},
+            "ids": {**_TEXTS, "description": "Several, in place of id."},
+        }
+        changes = {
+            "type": "array",
+            "items": _object(change, required=["tool", "arguments"]),
+            "description": "At most 100, each as for preview_change.",
+        }
+        digest = {**_TEXT, "description": "Of the plan."}
+        return _object({"changes": changes, "digest": digest, "reason": _REASON}, required=["changes"])
     ordered = [way for way in tool.serves if way in ways]
-    members, needed = _members(tool, [find_operation(tool.serves[way]) for way in ordered])
-    properties = {**_own_arguments(tool, ordered), **members}
-    needed |= tool.needs
-    return _object(properties, required=[name for name in properties if name in needed])
+    members, required_names = _members(tool, [find_operation(tool.serves[way]) for way in ordered])
+    properties = {**_tool_arguments(tool, ordered), **members}
+    if not may_search:
+        properties = {name: schema for name, schema in properties.items() if name not in MATCHING}
+    required_names |= tool.needs
+    return _object(properties, required=[name for name in properties if name in required_names])
 
 
-def _own_arguments(tool: Tool, ways: list[Way]) -> Schema:
-    """What a tool takes besides the members of its operations' shapes."""
-    kinds = list(dict.fromkeys(kind for kind, deed in ways if deed not in tool.includes))
+def _tool_arguments(tool: Tool, ways: list[Way]) -> Schema:
+    """The arguments that are the tool's own, not members of its operations' shapes."""
+    kinds = list(dict.fromkeys(kind for kind, action in ways if action not in tool.includes))
     own: Schema = {}
     if len({kind for kind, _ in tool.serves}) > 1:
         own["kind"] = _one_of(kinds)
-    if any("{id}" in find_operation(name).path for name in tool.serves.values()):
+    if UNDO not in tool.takes and any("{id}" in find_operation(name).path for name in tool.serves.values()):
         own["id"] = {**_TEXT, "description": tool.identified_by}
-    included = [deed for deed in _deeds(ways) if deed in tool.includes]
-    offered: Schema = {
+    included = [action for action in _actions(ways) if action in tool.includes]
+    available: Schema = {
         "include": {"type": "array", "items": _one_of(included)},
-        "action": _one_of(_deeds(ways)),
+        "action": _one_of(_actions(ways)),
         "ifMatch": {**_TEXT, "description": "The version read; refused if it is another one by now."},
+        "fields": {**_TEXTS, "description": "Members of each record to show."},
         "cancel": {"type": "boolean"},
+        "run": {**_TEXT, "description": "A runId."},
+        "cursor": {**_TEXT, "description": "nextCursor of the page before."},
+        **{name: {"type": "object", "description": f"To {way} what {_BY} find."} for name, way in MATCHING.items()},
+        UNDO: {**_TEXTS, "description": "Ids of changes in this list, at most 50."},
     }
-    own |= {name: schema for name, schema in offered.items() if name in tool.takes and (name != "include" or included)}
+    if not included:
+        del available["include"]
+        if tool.includes:
+            del available["cursor"]
+    if UNDO not in _actions(ways):
+        del available[UNDO]
+    own |= {name: schema for name, schema in available.items() if name in tool.takes}
     if tool.changes_directory:
         own["reason"] = _REASON
     return own
@@ -89,59 +117,53 @@ def _one_of(words: Iterable[str]) -> Schema:
     return {**_TEXT, "enum": list(words)}
 
 
-def _deeds(ways: Iterable[Way]) -> list[str]:
-    return list(dict.fromkeys(deed for _, deed in ways))
+def _actions(ways: Iterable[Way]) -> list[str]:
+    return list(dict.fromkeys(action for _, action in ways))
 
 
 def _members(tool: Tool, operations: list[Operation]) -> tuple[Schema, set[str]]:
-    """The members of the operations' queries and bodies, and those that all of the operations need."""
+    """The members of the operations' queries and bodies, and the names of those that all operations require."""
     found: Schema = {}
     required: list[set[str]] = []
     for operation in operations:
-        needed: set[str] = set()
+        required_names: set[str] = set()
         for shape in (operation.query, operation.body):
-            described = _described(shape) if shape is not None else {}
-            for name, schema in described.get("properties", {}).items():
+            schema = {} if shape is None else shape.model_json_schema(by_alias=True)
+            described = _simplified(schema, schema.get("$defs", {}))
+            for name, member in described.get("properties", {}).items():
                 if name not in tool.hidden:
-                    found.setdefault(tool.renamed.get(name, name), schema)
-            needed |= set(described.get("required", ())) - tool.hidden
-        required.append(needed)
-    if tool.includes:  # what comes along is not asked for in detail
-        of_the_answer = {"attributes"}
-        found = {name: schema for name, schema in found.items() if name in of_the_answer}
-    for name, schema in found.items():
-        if name in _SAID_SHORTER:
-            schema["description"] = _SAID_SHORTER[name]
+                    found.setdefault(tool.renamed.get(name, name), member)
+            required_names |= set(described.get("required", ())) - tool.hidden
+        required.append(required_names)
+    if tool.includes:  # included reads take no parameters of their own
+        found = {name: member for name, member in found.items() if name == "attributes"}
+    for name in found.keys() & tool.named:
+        found[name] = {**_TEXTS, "description": "Each named as id is; at most 1000."}
+    for name in found.keys() & _SHORT_DESCRIPTIONS.keys():
+        found[name]["description"] = _SHORT_DESCRIPTIONS[name]
     return found, set.intersection(*required) if required else set()
 
 
-def _described(shape: type[BaseModel]) -> Schema:
-    schema = shape.model_json_schema(by_alias=True)
-    tidied: Schema = _tidy(schema, schema.get("$defs", {}))
-    return tidied
-
-
-def _tidy(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """The same schema in fewer words: references followed, "or null" left out."""
+def _simplified(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """The same schema, shorter: with references resolved, and without omitted keywords and "or null"."""
     if isinstance(schema, list):
-        return [_tidy(item, definitions) for item in schema]
+        return [_simplified(item, definitions) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        definition = dict(definitions[schema["$ref"].rpartition("/")[2]])
-        definition.pop("description", None)
-        return _tidy({**definition, **{name: schema[name] for name in schema if name != "$ref"}}, definitions)
+        rest = {name: value for name, value in schema.items() if name != "$ref"}
+        return _simplified({**_resolved(schema, definitions), "description": None, **rest}, definitions)
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:
         rest = {name: value for name, value in schema.items() if name != "anyOf"}
-        return _tidy({**choices[0], **rest}, definitions)
-    tidied: Schema = {}
+        return _simplified({**choices[0], **rest}, definitions)
+    simplified: Schema = {}
     for name, value in schema.items():
         if name == "properties":
-            tidied[name] = {member: _tidy(each, definitions) for member, each in value.items()}
-        elif name not in _NOT_SAID and name != "$defs" and value is not False:
-            tidied[name] = _tidy(value, definitions)
-    return tidied
+            simplified[name] = {member: _simplified(each, definitions) for member, each in value.items()}
+        elif name not in _OMITTED_KEYWORDS and value is not None and value is not False:
+            simplified[name] = _simplified(value, definitions)
+    return simplified
 
 
 def _object(properties: Schema, *, required: Iterable[str]) -> Schema:
@@ -153,7 +175,10 @@ def _object(properties: Schema, *, required: Iterable[str]) -> Schema:
 
 @lru_cache(maxsize=512)
 def output_schema(name: str, ways: frozenset[Way]) -> Schema:
-    """What a tool's structured content holds: the members of its operations' answers, and what this surface adds."""
+    """The members of a tool's structured content: its operations' answers, and what this surface adds.
+
+    Of the record that a change answers it has only the id: read_object says what records are like.
+    """
     tool = TOOLS[name]
     if name == PREVIEW:
         return {
@@ -165,34 +190,42 @@ def output_schema(name: str, ways: frozenset[Way]) -> Schema:
                 "warnings": _TEXTS,
             },
         }
+    if name == PLAN:
+        return {"type": "object"}
     properties: Schema = {}
     for way in (way for way in tool.serves if way in ways):
         if way[1] in tool.includes:
             properties.setdefault(way[1], {"type": "object"})
             continue
-        for member, schema in _answered(find_operation(tool.serves[way])).items():
-            properties.setdefault(member, schema)
+        if way[1] == UNDO:  # a batch
+            properties = {"results": {"type": "array"}, **properties}
+            continue
+        for member, schema in _answer_members(find_operation(tool.serves[way])).items():
+            if not tool.changes_directory or member == "id" or member not in DirectoryObject.__annotations__:
+                properties.setdefault(member, schema)
     if tool.behaviour is Behaviour.READS:
         properties["leftOut"] = {"type": "object"}
-    elif tool.changes_directory:
+    elif tool.changes_directory and UNDO not in tool.takes:
         properties["changeRequest"] = {"type": "object", "description": "Given when a person decides first."}
     return {"type": "object", "properties": properties}
 
 
-def _answered(operation: Operation) -> Schema:
-    """The members of an operation's answer, without what is inside them."""
+def _answer_members(operation: Operation) -> Schema:
+    """The members of an operation's answer, only with their types."""
     if operation.output is None:
         return {"done": {"type": "boolean"}}
     schema = TypeAdapter(operation.output).json_schema()
     definitions = schema.get("$defs", {})
-    members = _followed(schema, definitions).get("properties", {})
-    return {name: _outline(member, definitions) for name, member in members.items()}
+    members = _resolved(schema, definitions).get("properties", {})
+    return {name: _type_only(member, definitions) for name, member in members.items()}
 
 
-def _outline(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    types = [_followed(choice, definitions).get("type", "object") for choice in schema.get("anyOf", [schema])]
+def _type_only(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Without null, which no result has."""
+    types = [_resolved(choice, definitions).get("type", "object") for choice in schema.get("anyOf", [schema])]
+    types = [each for each in types if each != "null"]
     return {"type": types if len(types) > 1 else types[0]}
 
 
-def _followed(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

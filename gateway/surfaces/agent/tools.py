@@ -1,6 +1,6 @@
-"""The tools: which there are, and which operations of the registry each one stands for. One table, and no rule in it.
+"""The table of tools and the operations that each one serves. It has no rules of its own.
 
-What a tool takes is made from the shapes of its operations (`schemas`), what it does is the pipeline's (`calls`).
+The arguments of a tool follow from the shapes of its operations (`schemas`); the pipeline runs the operations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from core.call import Call
-from core.operation import SIGNED_IN, find_operation
+from core.operation import Effect, find_operation
 from directory.shapes.kinds import RESOURCES
+from gateway.surfaces.agent.matching import MATCHING
 
 Way = tuple[str, str]
-"""What a tool can be asked for: a kind of objects (by its plural name), and what is done with it."""
+"""A way of using a tool: a kind of objects (by its plural name), and an action on it."""
 
 KINDS: Final = tuple(RESOURCES)
 ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_account)
@@ -21,20 +21,22 @@ _BELONGING: Final = (*ACCOUNTS, "groups")
 
 
 class Behaviour(StrEnum):
-    """What a tool does to the directory at most."""
+    """The strongest effect of a tool."""
 
     READS = "reads"
     ADDS = "adds"
     CHANGES = "changes"
-    WITHDRAWS = "withdraws"  # what it asked for itself; nothing of the directory
+    WITHDRAWS = "withdraws"  # the agent's own change requests; nothing in the directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `serves` names the operation that each way of using it stands for; `includes` are those of its ways
-    that come with another one's answer. `renamed` are members of the operations' shapes under the names that agents
-    know them by, `hidden` those that agents need not know of. `takes` are arguments of the tool's own, `needs` those
-    that have to be given, `identified_by` what its `id` is. With `few_attributes` few are shown unless named.
+    """One tool. `serves` names the operation for each way of using it.
+
+    `includes` are actions whose answers are added to another one's. `renamed` gives members of the operations' shapes
+    the names that agents see; `hidden` members agents never see. `takes` are the tool's own arguments, `needs` the
+    required ones; `named` are lists of ids that may name objects as `id` does; `identified_by` describes its `id`. With
+    `few_attributes` only a few attributes are shown unless some are named.
     """
 
     name: str
@@ -46,38 +48,60 @@ class Tool:
     renamed: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     takes: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset({"kind", "id", "action", "reason"})
-    identified_by: str = "objectGUID."
+    identified_by: str = "id, distinguished name, sAMAccountName or userPrincipalName."
     few_attributes: bool = False
 
     @property
+    def is_idempotent(self) -> bool:
+        """Whether the same call again changes nothing more: not if it makes another object or another password."""
+        makes_passwords = any(action == "reset-password" for _, action in self.serves)
+        return self.behaviour is not Behaviour.ADDS and not makes_passwords
+
+    @property
     def changes_directory(self) -> bool:
-        """Whether it wants a reason, and has a dry run."""
+        """Whether it changes the directory, so that it takes a reason and has a dry run."""
         return self.behaviour in (Behaviour.ADDS, Behaviour.CHANGES)
 
-    def ways_of(self, call: Call) -> frozenset[Way]:
-        """The ways of using it that the caller is admitted to; what a target asks for besides is not known here."""
-        return frozenset(way for way, name in self.serves.items() if _admits(name, call))
+    def has_dry_run(self, ways: Iterable[Way]) -> bool:
+        """Whether any of these ways of using it changes the directory."""
+        return self.changes_directory and any(
+            find_operation(self.serves[way]).effect is not Effect.READ for way in ways
+        )
+
+    def kinds(self, *actions: str) -> list[str]:
+        """The kinds of objects that it serves, or that one of these actions is for."""
+        return list(dict.fromkeys(kind for kind, action in self.serves if not actions or action in actions))
+
+    def actions(self, kind: str) -> list[str]:
+        """The actions on a kind of objects."""
+        return [action for of, action in self.serves if of == kind]
+
+    def ways_of(self, permissions: frozenset[str]) -> frozenset[Way]:
+        """The ways of using it that these permissions allow; a particular object may need more."""
+        return frozenset(
+            way for way, name in self.serves.items() if find_operation(name).may_be_called_with(permissions)
+        )
 
 
-def _admits(operation: str, call: Call) -> bool:
-    permission = find_operation(operation).permission
-    return SIGNED_IN in permission or bool(permission & call.permissions)
+def _each(kinds: Iterable[str], *actions: str) -> dict[Way, str]:
+    """Each of these actions on each of these kinds, by the operation of that name."""
+    return {(kind, action): f"{kind}.{action}" for kind in kinds for action in actions}
 
 
-def _each(kinds: Iterable[str], *deeds: str) -> dict[Way, str]:
-    """The operations of these verbs on each of these kinds."""
-    return {(kind, deed): f"{kind}.{deed}" for kind in kinds for deed in deeds}
-
-
-def _all_by(kinds: Iterable[str], deed: str, operation: str) -> dict[Way, str]:
-    """One operation that serves several kinds."""
-    return dict.fromkeys(((kind, deed) for kind in kinds), operation)
+def _all_by(kinds: Iterable[str], action: str, operation: str) -> dict[Way, str]:
+    """One operation that serves an action on several kinds."""
+    return dict.fromkeys(((kind, action) for kind in kinds), operation)
 
 
 PREVIEW: Final = "preview_change"
+PLAN: Final = "plan_changes"
 DESCRIBE: Final = "describe"
 OWN_REQUESTS: Final = "my_change_requests"
+CHANGE_REQUESTS: Final = "change-requests"
+OWN_CHANGES: Final = "my_changes"
+UNDO: Final = "undo"
 
 TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool
@@ -93,38 +117,61 @@ TOOLS: Final[Mapping[str, Tool]] = {
                 **_all_by((*ACCOUNTS, "service-accounts"), "state", "accounts.search"),
             },
             renamed={"pageSize": "limit"},
-            hidden=frozenset({"kinds", "types"}),
+            hidden=frozenset({"expand", "kinds", "types"}),
+            takes=frozenset({"fields"}),
             needs=frozenset({"kind"}),
             few_attributes=True,
         ),
         Tool(
             name="read_object",
             title="Read an object",
-            description="Read one object by objectGUID or distinguished name, with what else is asked for in include.",
+            description="Read one object, with what else is asked for in include.",
             behaviour=Behaviour.READS,
             serves={
                 **_each(KINDS, "read", "read-by-dn"),
                 ("deleted-objects", "read"): "deleted-objects.read",
                 **{(kind, "memberships"): f"{kind}.list-groups" for kind in _BELONGING},
-                ("groups", "members"): "groups.list-members",
+                **_all_by(("groups",), "members", "groups.list-members"),
+                **_all_by(("groups",), "nested-members", "groups.list-members"),
+                ("organization-units", "delegations"): "organization-units.read-delegations",
                 **_all_by(KINDS, "history", "objects.history"),
                 **_all_by(KINDS, "access", "objects.read-access-control"),
                 ("users", "password-policy"): "users.read-password-policy",
             },
-            includes=frozenset({"memberships", "members", "history", "access", "password-policy"}),
+            includes=frozenset(
+                {"memberships", "members", "nested-members", "delegations", "history", "access", "password-policy"}
+            ),
+            renamed={"dn": "id"},
             hidden=frozenset({"dn"}),
-            takes=frozenset({"include"}),
-            identified_by="objectGUID or distinguished name.",
+            takes=frozenset({"include", "cursor"}),
         ),
         Tool(
             name="describe_schema",
             title="Describe attributes",
             description="Say of attributes what type they have, whether they hold several values and can be written:"
-            " the usual ones of a kind, those named, or all with attribute `*`.",
+            " the usual ones of a kind, those named, those found by q, or all with attribute `*`.",
             behaviour=Behaviour.READS,
             serves=_all_by(KINDS, DESCRIBE, "schema.list-attributes"),
             renamed={"names": "attribute"},
             hidden=frozenset({"classes"}),
+            takes=frozenset({"cursor"}),
+        ),
+        Tool(
+            name="count_objects",
+            title="Count objects",
+            description="Count objects of one kind, also by the values of an attribute, by unit or by account state.",
+            behaviour=Behaviour.READS,
+            serves=_all_by(KINDS, "count", "objects.count"),
+            hidden=frozenset({"kind"}),
+            needs=frozenset({"kind"}),
+        ),
+        Tool(
+            name="explain_sign_in",
+            title="Explain a sign-in",
+            description="Say what keeps a user from signing in now, and what each domain controller knows of it.",
+            behaviour=Behaviour.READS,
+            serves={("users", "sign-in"): "users.read-sign-in-report"},
+            needs=frozenset({"id"}),
         ),
         Tool(
             name=PREVIEW,
@@ -135,9 +182,18 @@ TOOLS: Final[Mapping[str, Tool]] = {
             serves={},
         ),
         Tool(
+            name=PLAN,
+            title="Plan and apply changes",
+            description="Preview many changes as one; with digest and reason, make them. If one has to wait for a"
+            " person, all do.",
+            behaviour=Behaviour.CHANGES,
+            serves={},
+        ),
+        Tool(
             name="create_object",
             title="Create an object",
-            description="Create an object. An account starts disabled unless enabled is true and a password given.",
+            description="Create an object. An account starts disabled unless enabled is true and a password given or"
+            " generated.",
             behaviour=Behaviour.ADDS,
             serves=_each(KINDS, "create"),
             hidden=frozenset({"add", "remove", "clear"}),
@@ -163,7 +219,9 @@ TOOLS: Final[Mapping[str, Tool]] = {
             description="Add members to a group and remove others, in one step.",
             behaviour=Behaviour.CHANGES,
             serves=_each(("groups",), "change-members"),
-            identified_by="objectGUID of the group.",
+            named=frozenset({"add", "remove"}),
+            takes=frozenset(MATCHING),
+            identified_by="Of the group: id, distinguished name or sAMAccountName.",
         ),
         Tool(
             name="change_account",
@@ -177,6 +235,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
                 ("organization-units", "disable"): "organization-units.disable-accounts",
             },
             hidden=frozenset({"planId"}),
+            named=frozenset({"accounts"}),
             takes=frozenset({"action"}),
         ),
         Tool(
@@ -197,41 +256,55 @@ TOOLS: Final[Mapping[str, Tool]] = {
             name=OWN_REQUESTS,
             title="My change requests",
             description="Look at changes that wait or waited for a person: one by id, or a list by status. With cancel"
-            " and id: withdraw one that waits.",
+            " and id: withdraw one that you asked for. With run: what became of the accounts of a run.",
             behaviour=Behaviour.WITHDRAWS,
-            serves=_each(("change-requests",), "search", "read", "cancel"),
+            serves=_each((CHANGE_REQUESTS,), "search", "read", "cancel") | {(CHANGE_REQUESTS, "run"): "runs.read"},
             renamed={"pageSize": "limit"},
             hidden=frozenset({"risk", "operation", "owner", "target"}),
-            takes=frozenset({"cancel"}),
+            takes=frozenset({"cancel", "run"}),
             needs=frozenset(),
             identified_by="Of a change request.",
+        ),
+        Tool(
+            name=OWN_CHANGES,
+            title="My changes",
+            description="List what you have changed, newest first. With undo and a reason: take changes back, the"
+            " newest first, as far as nobody has changed the same since.",
+            behaviour=Behaviour.CHANGES,
+            serves=_each(("operations",), "search-own", UNDO),
+            renamed={"pageSize": "limit"},
+            takes=frozenset({UNDO}),
+            needs=frozenset(),
         ),
     )
 }
 
-PREVIEWABLE: Final = tuple(tool.name for tool in TOOLS.values() if tool.changes_directory)
+PREVIEWABLE: Final = tuple(tool.name for tool in TOOLS.values() if tool.changes_directory and tool.serves)
 """The tools that have a dry run."""
+PLANNABLE: Final = tuple(name for name in PREVIEWABLE if name != OWN_CHANGES)
+"""The tools whose changes a plan may have."""
+RUN_KIND: Final = "organization-units"
+"""What the accounts of a run are in."""
 
 NOT_SERVED: Final[Mapping[str, str]] = {
     "me.read": "what an agent may do, its list of tools says",
     "operations.search": "the log of what others did; an object's own is in read_object",
     "operations.read": "the log of what others did; an object's own is in read_object",
-    "operations.revert": "undoes what others did: a person's, who sees the record",
-    "organization-units.read-delegations": "who was given what in the directory is a matter of those who give it",
+    "operations.revert": "undoes what others did: a person's, who sees the record; my_changes undoes one's own",
     "organization-units.plan-accounts": "preview_change tells what a run would change",
-    "runs.search": "the accounts themselves tell what became of a run: search_directory with state",
-    "runs.read": "the accounts themselves tell what became of a run: search_directory with state",
+    "runs.search": "an agent knows its runs by the answers that began them",
     "saved-filters.list": "people keep filters for people; an agent writes its own",
     "saved-filters.read": "people keep filters for people; an agent writes its own",
     "saved-filters.create": "people keep filters for people; an agent writes its own",
     "saved-filters.update": "people keep filters for people; an agent writes its own",
     "saved-filters.delete": "people keep filters for people; an agent writes its own",
     "saved-filters.run": "people keep filters for people; an agent writes its own",
+    **{f"{kind}.read-by": "search_directory finds objects by any attribute" for kind in (*_BELONGING, "objects")},
     "users.change-password": "needs the present password, which nobody should tell an agent",
 }
-"""The operations of `/api` that no tool stands for, each with its reason. Those of `/rest` alone are the console's."""
+"""The operations of `/api` that no tool serves, each with its reason. Those only on `/rest` are the console's."""
 
 
-def served() -> frozenset[str]:
-    """The names of all operations that a tool stands for."""
+def served_operations() -> frozenset[str]:
+    """The names of all operations that a tool serves."""
     return frozenset(name for tool in TOOLS.values() for name in tool.serves.values())

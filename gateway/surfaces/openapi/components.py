@@ -1,7 +1,11 @@
-"""What turns shapes into components of the document under construction. What an operation uses, `operations` says."""
+"""Registers shapes as components of an OpenAPI document, with the problems and headers that operations share.
+
+`operations` decides which of them an operation refers to.
+"""
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from itertools import permutations
 from typing import Any, get_args, get_origin
@@ -9,40 +13,145 @@ from typing import Any, get_args, get_origin
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import LiteralSchema
 
-from core.shapes import Problem
-from gateway.surfaces.openapi.responses import ALWAYS, HEADERS, PROBLEMS
+from core.shapes import Body, Problem, Query
 
 _SCHEMA = "#/components/schemas/{model}"
+
+
+HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "X-Request-Id": (
+        "The id of the request: the client's own if it sent a usable one. It is in the log too.",
+        {"type": "string", "minLength": 1, "maxLength": 128},
+    ),
+    "RateLimit-Policy": (
+        "The limits that count this request (draft-ietf-httpapi-ratelimit-headers-10).",
+        {"type": "string", "examples": ['"Global";q=300;w=60']},
+    ),
+    "RateLimit": (
+        "What is left of these limits, and in how many seconds they start anew.",
+        {"type": "string", "examples": ['"Global";r=299;t=60']},
+    ),
+    "Retry-After": ("Seconds to wait before the next attempt.", {"type": "integer", "minimum": 1}),
+    "ETag": ("The version of the object, quoted: for If-Match and If-None-Match.", {"type": "string"}),
+    "Location": (
+        "Where the created object, the change request or the run is found.",
+        {"type": "string", "format": "uri-reference"},
+    ),
+    "Idempotency-Replayed": (
+        "`true` when this is the kept answer to an earlier request with the same Idempotency-Key.",
+        {"type": "string", "enum": ["true"]},
+    ),
+    "Gateway-Replication": (
+        "`pending` after a fail-over: changes that were made at another domain controller may be missing.",
+        {"type": "string", "enum": ["pending"]},
+    ),
+    "Deprecation": (
+        "Since when the operation is deprecated: `@` and the seconds since 1970 (RFC 9745).",
+        {"type": "string"},
+    ),
+    "Sunset": ("When the operation is removed at the earliest (RFC 8594).", {"type": "string"}),
+    "WWW-Authenticate": ("The credentials that are accepted.", {"type": "string"}),
+}
+"""The response headers with their descriptions and schemas."""
+
+COMMON_HEADERS = ("X-Request-Id", "RateLimit", "RateLimit-Policy")
+"""Headers of every response."""
+
+PROBLEMS = {
+    "400": ("BadRequest", "The request is not understood; `code` and `errors` say why."),
+    "401": ("Unauthorized", "There is no valid credential.", "WWW-Authenticate"),
+    "403": ("Forbidden", "The credential does not allow it."),
+    "404": ("NotFound", "There is no such thing.", "Gateway-Replication"),
+    "406": ("NotAcceptable", "No representation of the answer is acceptable."),
+    "409": ("Conflict", "The current state does not allow it."),
+    "411": ("LengthRequired", "The body has no Content-Length."),
+    "412": ("PreconditionFailed", "The object has another version than If-Match names, or none yet."),
+    "413": ("BodyTooLarge", "The body is too large; `maxBodyBytes` names the limit."),
+    "414": ("UriTooLong", "The address is too long."),
+    "415": (
+        "UnsupportedMediaType",
+        "The body is not plain application/json, or the request has a Content-Encoding.",
+    ),
+    "422": (
+        "Unprocessable",
+        "The directory refused the values, or the Idempotency-Key was used for another request.",
+    ),
+    "429": ("TooManyRequests", "A limit is reached; `Retry-After` says when to come back.", "Retry-After"),
+    "500": ("ServerError", "The gateway failed; `requestId` finds the reason in its log."),
+    "502": ("BadGateway", "The directory refused the gateway's own account."),
+    "503": (
+        "Unavailable",
+        "The directory or a part of the gateway is not available. Nothing was changed.",
+        "Retry-After",
+    ),
+    "504": ("OutcomeUnknown", "It is not known whether the change was made; the operations log will tell."),
+}
+"""By status: the name of the response's component, its description, and its additional headers."""
+
+
+class _SchemaGenerator(GenerateJsonSchema):
+    """Lists a single possible value as an `enum`: of `const` several generators make clients that do not compile."""
+
+    def literal_schema(self, schema: LiteralSchema) -> JsonSchemaValue:
+        made = super().literal_schema(schema)
+        if "const" in made:
+            made["enum"] = [made.pop("const")]
+        return made
 
 
 @cache
 def _json_schema(shape: Any) -> dict[str, Any]:
     mode = "validation" if isinstance(shape, type) and issubclass(shape, BaseModel) else "serialization"
-    schema: dict[str, Any] = TypeAdapter(shape).json_schema(ref_template=_SCHEMA, mode=mode, by_alias=True)  # type: ignore[arg-type]
+    schema: dict[str, Any] = TypeAdapter(shape).json_schema(
+        ref_template=_SCHEMA,
+        mode=mode,  # type: ignore[arg-type]
+        by_alias=True,
+        schema_generator=_SchemaGenerator,
+    )
     return schema
 
 
-class Described(AutoSchema):
+class ComponentSchema(AutoSchema):
     """Registers the components that an operation's description refers to."""
 
     def refer(self, shape: Any) -> dict[str, Any]:
-        """A reference to the component of a shape, which is registered with everything it uses."""
+        """Register a shape with everything that it uses; return a reference to its component."""
         schema = dict(_json_schema(shape))
         for inner, definition in schema.pop("$defs", {}).items():
             self._register_schema(inner, definition)
         if "$ref" in schema or schema.get("type") != "object":
-            return _with_clean_references(schema)
+            cleaned: dict[str, Any] = _with_clean_references(schema)
+            return cleaned
         name = _shape_name(shape)
+        if isinstance(shape, type) and issubclass(shape, Body) and shape.forms:
+            # Separate components: of `required` beside `oneOf` openapi-generator makes types that lose their members.
+            forms = [self._refer_to_form(schema, form, shape.forms) for form in shape.forms]
+            schema = {"description": schema["description"], "oneOf": forms}
         self._register_schema(name, {**schema, "title": name})
         return {"$ref": _SCHEMA.format(model=name)}
 
-    def refer_to_one_of(self, *shapes: Any) -> dict[str, Any]:
-        """A reference to a component that is one of several shapes.
+    def _refer_to_form(self, schema: dict[str, Any], form: str, forms: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+        own, others = forms[form], {member for name, members in forms.items() if name != form for member in members}
+        members = {name: dict(member) for name, member in schema["properties"].items() if name not in others}
+        needed: dict[str, Any] = {"minProperties": 1}
+        if len(own) == 1:
+            needed = {"required": list(own)}
+            members[own[0]] = _without_null(members[own[0]])
+        examples = [example for example in schema["examples"] if example.keys() <= members.keys()]
+        described = {**schema, **needed, "title": form, "properties": members, "examples": examples}
+        del described["description"]
+        self._register_schema(form, described)
+        return {"$ref": _SCHEMA.format(model=form)}
 
-        Readers take the first whose members are all there, so the one that has a member of its own stands first.
-        Where each has one, no answer is two of them, and the document says so: of `anyOf` some generators make a
-        single type with all members, and their clients stumble over those that are not there.
+    def refer_to_one_of(self, *shapes: Any) -> dict[str, Any]:
+        """Register a component that is one of several shapes; return a reference to it.
+
+        Clients take the first shape whose required members are all present, so the more specific one comes first. If
+        each has a required member of its own, they exclude each other and become `oneOf`: some generators merge `anyOf`
+        into a single type with all members, and their clients fail on the missing ones.
         """
         names = [_shape_name(shape) for shape in shapes]
         name = "Or".join(names)
@@ -52,42 +161,52 @@ class Described(AutoSchema):
         self._register_schema(name, {"title": name, "oneOf" if exclude_each_other else "anyOf": choices})
         return {"$ref": _SCHEMA.format(model=name)}
 
+    def refer_to_words(self, name: str, words: list[str]) -> dict[str, Any]:
+        """Register a component of a text that is one of these words; return a reference to it."""
+        self._register_schema(name, {"title": name, "type": "string", "enum": words})
+        return {"$ref": _SCHEMA.format(model=name)}
+
     def problem(self, status: str) -> dict[str, Any]:
-        """A reference to the response of a refusal."""
-        name, description, headers = PROBLEMS[status]
+        """Register the response of a problem; return a reference to it."""
+        name, description, *headers = PROBLEMS[status]
         response = {
             "description": description,
-            "headers": {header: self.header(header) for header in (*ALWAYS, *headers)},
+            "headers": {header: self.header(header) for header in (*COMMON_HEADERS, *headers)},
             "content": {"application/problem+json": {"schema": self.refer(Problem)}},
         }
         return self._register(ResolvedComponent.RESPONSE, name, response)
 
     def problems(self, *statuses: str) -> dict[str, Any]:
-        """The refusals with these statuses."""
+        """References to the responses of these problems, by status."""
         return {status: self.problem(status) for status in statuses}
 
     def header(self, name: str) -> dict[str, Any]:
-        """A reference to the description of a response header."""
-        return self._register(ResolvedComponent.HEADER, name, HEADERS[name])
+        """Register a response header; return a reference to it."""
+        description, schema = HEADERS[name]
+        return self._register(ResolvedComponent.HEADER, name, {"description": description, "schema": schema})
+
+    def json_body(self, shape: Any, *, required: bool = True) -> dict[str, Any]:
+        """A request body of this shape."""
+        return {"required": required, "content": {"application/json": {"schema": self.refer(shape)}}}
 
     def json_response(self, description: str, shape: Any, *headers: str, or_else: Any = None) -> dict[str, Any]:
-        """A response whose body has this shape, or the other one if there is one."""
+        """A response whose body has this shape, or the one of `or_else` if given."""
         schema = self.refer(shape) if or_else is None else self.refer_to_one_of(or_else, shape)
         content = {"application/json": {"schema": schema}}
         return {**self.empty_response(description, *headers), "content": content}
 
     def empty_response(self, description: str, *headers: str) -> dict[str, Any]:
         """A response without a body."""
-        named = (*headers, *ALWAYS)
+        named = (*headers, *COMMON_HEADERS)
         return {"description": description, "headers": {header: self.header(header) for header in named}}
 
-    def query_parameters(self, query: type[BaseModel]) -> list[dict[str, Any]]:
+    def query_parameters(self, query: type[Query]) -> list[dict[str, Any]]:
         """The parameters of a query shape."""
         schema = dict(_json_schema(query))
         for name, definition in schema.pop("$defs", {}).items():
             self._register_schema(name, definition)
         found = []
-        for name, definition in schema.get("properties", {}).items():
+        for name, definition in {**schema.get("properties", {}), **query.documented}.items():
             parameter = {
                 "name": name,
                 "in": "query",
@@ -105,7 +224,7 @@ class Described(AutoSchema):
         self._register(ResolvedComponent.SCHEMA, _component_name(name), _with_clean_references(schema))
 
     def _register(self, kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
-        # Two components of one name are an error of the document: the registry warns, and the check fails.
+        # The registry warns of two components with the same name, which makes `check_openapi` fail.
         identity = ComponentIdentity(json.dumps(content, sort_keys=True))
         component = ResolvedComponent(name=name, type=kind, object=identity, schema=content)
         self.registry.register_on_missing(component)
@@ -113,33 +232,39 @@ class Described(AutoSchema):
 
 
 def _shape_name(shape: Any) -> str:
-    """`Page[User]` is called UserPage."""
+    """The component's name: `Page[User]` becomes UserPage."""
     own: str = (get_origin(shape) or shape).__name__
     return "".join(_shape_name(item) for item in get_args(shape)) + own
 
 
+def _without_null(member: dict[str, Any]) -> dict[str, Any]:
+    """An optional member's schema as that of a required one."""
+    choices = [choice for choice in member.get("anyOf", ()) if choice != {"type": "null"}]
+    described = {name: value for name, value in member.items() if name not in ("anyOf", "default")}
+    return {**described, **(choices[0] if choices else {})}
+
+
 def _component_name(name: str) -> str:
-    """Generic shapes are called `Page[Thing]` by pydantic; a component's name has no brackets."""
+    """Remove the brackets of a pydantic name such as `Page[User]`, which a component's name may not contain."""
     return re.sub(r"\W+", "", name)
 
 
-def _with_clean_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with references that follow the components' names."""
-    cleaned: dict[str, Any] = _clean(schema)
-    return cleaned
-
-
-def _clean(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            key: _SCHEMA.format(model=_component_name(value.rsplit("/", 1)[1])) if key == "$ref" else _clean(value)
-            for key, value in schema.items()
-        }
-    return [_clean(item) for item in schema] if isinstance(schema, list) else schema
+def _with_clean_references(schema: Any) -> Any:
+    """The schema with its references changed to the names of components."""
+    if isinstance(schema, list):
+        return [_with_clean_references(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _SCHEMA.format(model=_component_name(value.rsplit("/", 1)[1]))
+        if key == "$ref"
+        else _with_clean_references(value)
+        for key, value in schema.items()
+    }
 
 
 def _query_type(definition: dict[str, Any]) -> dict[str, Any]:
-    """An absent parameter is null inside; nobody can send null in a query."""
+    """The type of a parameter without null, which stands for an absent one and cannot be sent in a query."""
     schema = {key: value for key, value in definition.items() if key not in ("title", "description")}
     choices = [item for item in schema.pop("anyOf", []) if item.get("type") != "null"]
     if len(choices) == 1:

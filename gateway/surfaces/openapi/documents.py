@@ -1,4 +1,4 @@
-"""What one document has of its own: its title, who may call, and what each group of operations is about."""
+"""The parts that differ between the documents: title, credentials, and a description of each group of operations."""
 
 from typing import Any
 
@@ -60,28 +60,35 @@ TAGS = {
     "permission-groups": "Groups of permissions, given together to all who are in them.",
     "people": "The people of the gateway, who sign in and own keys.",
 }
-"""What each group of operations is about, by the first part of their names."""
+"""The description of each group of operations, by the first part of their names."""
 
 
 def security_of(surface: Surface) -> list[dict[str, list[str]]]:
-    """The credentials that a surface takes."""
+    """The credentials that a surface accepts."""
     return [{"session": []}] if surface is Surface.REST else [{"apiKey": []}, {"platformToken": []}]
 
 
 def document_settings(surface: Surface) -> dict[str, Any]:
-    """What one document has of its own; the rest is in settings."""
+    """drf-spectacular's settings for one document; those for both are in `gateway.settings`."""
     schemes = {
         name: scheme for name, scheme in SECURITY_SCHEMES.items() if (name == "session") == (surface is Surface.REST)
     }
     resources = {operation.resource for operation in operations(surface)} | (
         {"session"} if surface is Surface.REST else set()
     )
+    tags = {resource: TAGS[resource] for resource in resources}
+    hooks = []
+    if surface is Surface.API:
+        tags["webhooks"] = "What the gateway posts to webhook endpoints."
+        hooks.append("gateway.surfaces.openapi.webhooks.add_webhooks")
+    hooks.append("gateway.surfaces.openapi.examples.complete")
     return {
+        "POSTPROCESSING_HOOKS": hooks,
         "TITLE": _TITLES[surface],
         "DESCRIPTION": _DESCRIPTIONS[surface],
         "CONTACT": {"name": "Directory Management Gateway"},
         "LICENSE": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         "SERVERS": [{"url": "/", "description": "The gateway that serves this document."}],
-        "TAGS": [{"name": resource, "description": TAGS[resource]} for resource in sorted(resources)],
+        "TAGS": [{"name": name, "description": about} for name, about in sorted(tags.items())],
         "APPEND_COMPONENTS": {"securitySchemes": schemes},
     }

@@ -1,1 +1,1 @@
-"""Change requests: finding, deciding, commenting on them, many at once, and what they would do now."""
+"""Change requests: the inbox, decisions on one or many, comments, and forecasts of what they would do now."""

@@ -1,52 +1,64 @@
-"""Several change requests seen and decided together; each is decided, and recorded, by itself."""
+"""Reviewing and deciding several change requests together; each one is decided and recorded by itself.
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+Among two hundred changes of one import, nobody must overlook the two that differ. What the majority does is the rule;
+a change that does something else, or something more, is an exception with reasons in words.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from pydantic import ConfigDict, Field, model_validator
+from django.utils.translation import gettext as _
+from pydantic import Field, model_validator
 from typing_extensions import Self, TypedDict
 
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.conflict_of_interest import ConflictChecker
-from approvals.review.grouped_review import Member, exceptions_of, union_of
+from approvals.review.deciders import ConflictChecker, hidden_reason
 from approvals.shapes import ChangeRequestJson, TogetherItemJson, line_as_json
 from audit import log
 from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recording import recorded
 from core.call import Call
 from core.errors import GatewayError
-from core.operation import SIGNED_IN, Effect, operation
-from core.shapes import COMMA_SEPARATED, KEPT_PROBLEM, Body, Guid, Id, Query, documented_as
+from core.operation import SIGNED_IN, Effect, rest_operation
+from core.shapes import COMMA_SEPARATED, KEPT_PROBLEM, Body, Guid, Id, Query, documented_as, example
 from core.text.messages import message
-from directory.shapes.wording.change_words import change_facts
-from keys.sign_in.confirmation import ConfirmedBody, is_needed, require_confirmation
+from core.text.vocabulary import noun_label, risk_words
+from directory.shapes.wording.change_words import ChangeFacts, change_facts, kind_words
+from directory.shapes.wording.labels import label_of
+from directory.shapes.wording.value_words import assigned_words
+from keys.sign_in.second_factor import ConfirmedBody, needs_confirmation, require_confirmation
 from operations.approvals.change_requests.requests import (
     DECIDE,
-    REST_ONLY,
     Comment,
     find_visible,
     renderer_for,
     require_decidable,
     visible_requests,
-    why_hidden,
 )
 
-MOST = 500
-"""So many requests are seen, and decided, at once."""
+MAX_REQUESTS = 500
+"""How many requests can be reviewed or decided at once."""
+_SHOWN_VALUES: Final = 3
+"""How many of an attribute's new values are listed."""
+_NAME_ATTRIBUTES: Final = frozenset({"distinguishedname", "name", "cn"})
+"""Attributes that differ for every object, so that different values are no exception."""
 
-
-Ids = Annotated[tuple[Guid, ...], COMMA_SEPARATED, Field(max_length=MOST)]
+_Key = TypeVar("_Key", bound=Hashable)
+Ids = Annotated[tuple[Guid, ...], COMMA_SEPARATED, Field(max_length=MAX_REQUESTS)]
 
 
 class ReadTogether(Query):
     """Which requests: by their own ids, or all that the same call asked for as one of them."""
 
-    ids: Annotated[Ids, Field(description="Requests, by id.")] = ()
-    group_of: Annotated[Ids, Field(description="All requests that the same call asked for as each of these.")] = ()
-    status: Annotated[Status | None, Field(description="Only those in this state.")] = None
+    ids: Ids = Field((), description="Requests, by id.")
+    group_of: Ids = Field((), description="All requests that the same call asked for as each of these.")
+    status: Status | None = Field(None, description="Only those in this state.")
 
 
 class GivenValueJson(TypedDict):
@@ -82,73 +94,49 @@ class TogetherJson(TypedDict):
     codeNeeded: bool
 
 
-@operation(
+@rest_operation(
     "change-requests.read-together",
     "GET change-requests/together",
     "Read several change requests together",
     permission=SIGNED_IN,
-    query=ReadTogether,
-    output=TogetherJson,
-    surfaces=REST_ONLY,
 )
 def read_together(call: Call, *, query: ReadTogether) -> TogetherJson:
     """Read several change requests together: everything they would change, and which are not like the others.
 
-    At most 500 of them, the oldest first. Ids of requests that you may not see are left out.
+    At most 500, the oldest first. Ids of requests that you may not see are left out.
     """
     chosen = chosen_requests(call, query)
     statuses: dict[Status, int] = {}
     for status in chosen.order_by().values_list("status", flat=True):
         statuses[Status(status)] = statuses.get(Status(status), 0) + 1
     shown = chosen if query.status is None else chosen.filter(status=query.status)
-    rows = list(shown.order_by("id")[: MOST + 1])
-    truncated, rows = len(rows) > MOST, rows[:MOST]
+    rows = list(shown.order_by("id")[: MAX_REQUESTS + 1])
+    truncated, rows = len(rows) > MAX_REQUESTS, rows[:MAX_REQUESTS]
     render = renderer_for(call)
     rendered = [render(row) for row in rows]
-    members = [_member(row, record) for row, record in zip(rows, rendered, strict=True)]
-    differs = exceptions_of(members)
-    conflicts = ConflictChecker(call.person.id)
+    members = [_member_of(row, record) for row, record in zip(rows, rendered, strict=True)]
+    differs = _exceptions_of(members)
+    conflicts = ConflictChecker()
     items = [
         _item(call, row, record, differs.get(row.id, []), conflicts) for row, record in zip(rows, rendered, strict=True)
     ]
     return {
         "total": sum(statuses.values()) if query.status is None else statuses.get(query.status, 0),
         "statuses": statuses,
-        "union": [
-            {
-                "attribute": each.attribute,
-                "label": each.label,
-                "count": each.count,
-                "values": [{"value": value, "count": count} for value, count in each.values],
-                "distinct": each.distinct,
-            }
-            for each in union_of(members)
-        ],
+        "union": _union_of(members),
         "items": sorted(items, key=lambda item: not item["differs"]),
         "truncated": truncated,
-        "codeNeeded": call.may(DECIDE) and is_needed(call.person.id),
+        "codeNeeded": call.may(DECIDE) and needs_confirmation(call.person.id),
     }
 
 
 def chosen_requests(call: Call, query: ReadTogether) -> QuerySet[ChangeRequest]:
-    """The requests that are meant, as far as the caller may see them."""
+    """The requests that the query selects and the caller may see."""
     visible = visible_requests(call)
     wanted = Q(id__in=query.ids)
     for member in visible.filter(id__in=query.group_of):
         wanted |= member.of_same_call()
     return visible.filter(wanted)
-
-
-def _member(row: ChangeRequest, record: ChangeRequestJson) -> Member:
-    change = change_facts(
-        row.operation,
-        record["changes"],
-        distinguished_name=row.target_dn,
-        kind=row.target_kind,
-        references=record["references"],
-        own=row.directory_id is None,
-    )
-    return Member(id=row.id, risk=row.risk, change=change)
 
 
 def _item(
@@ -162,7 +150,7 @@ def _item(
         hindrance = message("It is your own request.")
     elif not call.may(DECIDE):
         hindrance = message("You do not decide changes.")
-    elif why := conflicts.why(row) or why_hidden(call, row):
+    elif why := conflicts.reason_against(call.person.id, row) or hidden_reason(call, row):
         hindrance = why
     else:
         may_reject = True
@@ -178,6 +166,104 @@ def _item(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A change to be compared with others."""
+
+    id: UUID
+    risk: str
+    change: ChangeFacts
+
+
+def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
+    change = change_facts(
+        row.operation,
+        record["changes"],
+        distinguished_name=row.target_dn,
+        kind=row.target_kind,
+        references=record["references"],
+        own=row.directory_id is None,
+    )
+    return _Member(id=row.id, risk=row.risk, change=change)
+
+
+def _union_of(members: Sequence[_Member]) -> list[CommonJson]:
+    """All attributes that the changes write, the most frequent first."""
+    given: dict[str, Counter[str]] = {}
+    names: dict[str, str] = {}
+    for member in members:
+        for each in member.change.changes:
+            key = each.attribute.lower()
+            names.setdefault(key, each.attribute)
+            given.setdefault(key, Counter())[assigned_words(each, member.change.named)] += 1
+    found: list[CommonJson] = [
+        {
+            "attribute": names[key],
+            "label": label_of(names[key]),
+            "count": values.total(),
+            "values": [{"value": value, "count": count} for value, count in values.most_common(_SHOWN_VALUES)],
+            "distinct": len(values),
+        }
+        for key, values in given.items()
+    ]
+    return sorted(found, key=lambda each: (-each["count"], each["label"].lower()))
+
+
+def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
+    """The reasons why some changes differ from the majority, by request. Without a majority there is no rule."""
+    usual_risk = _majority_of(members, lambda member: member.risk)
+    usual_action = _majority_of(members, lambda member: member.change.operation)
+    usual_kind = _majority_of(members, lambda member: member.change.kind)
+    by_name = {
+        member.id: {each.attribute.lower(): assigned_words(each, member.change.named) for each in member.change.changes}
+        for member in members
+    }
+    labels = {each.attribute.lower(): label_of(each.attribute) for member in members for each in member.change.changes}
+    most = len(members) / 2
+    usual_values: dict[str, str | None] = {}
+    for name in labels:
+        having = [of_one[name] for of_one in by_name.values() if name in of_one]
+        if len(having) > most:
+            usual_values[name] = _majority_value(having, more_than=most)
+
+    def reasons(member: _Member) -> Iterable[str]:
+        if usual_risk is not None and member.risk != usual_risk:
+            yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
+        if usual_action is not None and member.change.operation != usual_action:
+            this, usual = (noun_label(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
+            yield _("{this} instead of {usual}").format(this=this, usual=usual)
+        elif usual_kind is not None and member.change.kind != usual_kind:
+            this, usual = kind_words(member.change.kind), kind_words(usual_kind)
+            yield _("a {this} instead of a {usual}").format(this=this, usual=usual)
+        mine = by_name[member.id]
+        for name, label in labels.items():
+            if name in _NAME_ATTRIBUTES:
+                continue
+            if name not in usual_values:
+                if name in mine and usual_action is not None:
+                    yield _("also changes {attribute}").format(attribute=label)
+            elif name not in mine:
+                yield _("does not change {attribute}").format(attribute=label)
+            elif (usual_value := usual_values[name]) is not None and mine[name] != usual_value:
+                text = _("{attribute}: {this} instead of {usual}")
+                yield text.format(attribute=label, this=mine[name], usual=usual_value)
+
+    found = {member.id: list(reasons(member)) for member in members}
+    return {id: why for id, why in found.items() if why}
+
+
+def _majority_of(members: Sequence[_Member], key: Callable[[_Member], _Key]) -> _Key | None:
+    return _majority_value([key(member) for member in members], more_than=len(members) / 2)
+
+
+def _majority_value(values: Sequence[_Key], *, more_than: float) -> _Key | None:
+    """The value that occurs more often than `more_than`, if there is one."""
+    if not values:
+        return None
+    value, count = Counter(values).most_common(1)[0]
+    return value if count > more_than else None
+
+
 class OneDecision(Body):
     """A request with the `digest` that was shown with it."""
 
@@ -188,21 +274,15 @@ class OneDecision(Body):
 class DecideTogether(ConfirmedBody):
     """One decision about several change requests."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "decision": "approve",
-                    "changeRequests": [{"id": "0192f1c8-5b1e-7c44-9d0e-0f5f2f6a7b11", "digest": "9f2c…"}],
-                    "comment": "Agreed with HR.",
-                }
-            ]
-        }
+    model_config = example(
+        decision="approve",
+        changeRequests=[{"id": "0192f1c8-5b1e-7c44-9d0e-0f5f2f6a7b11", "digest": "9f2c…"}],
+        comment="Agreed with HR.",
     )
 
     decision: Literal["approve", "reject"]
-    change_requests: Annotated[list[OneDecision], Field(min_length=1, max_length=MOST)]
-    comment: Annotated[Comment | None, Field(description="For all of them. A rejection needs one.")] = None
+    change_requests: Annotated[list[OneDecision], Field(min_length=1, max_length=MAX_REQUESTS)]
+    comment: Comment | None = Field(None, description="For all of them. A rejection needs one.")
 
     @model_validator(mode="after")
     def _require_reason(self) -> Self:
@@ -228,21 +308,18 @@ class DecidedTogetherJson(TypedDict):
     results: list[DecidedJson]
 
 
-@operation(
+@rest_operation(
     "change-requests.decide",
     "POST change-requests/decide",
     "Decide several change requests",
     permission=DECIDE,
     effect=Effect.UNDERTAKE,
-    body=DecideTogether,
-    output=DecidedTogetherJson,
-    surfaces=REST_ONLY,
 )
 def decide_together(call: Call, *, body: DecideTogether) -> DecidedTogetherJson:
     """Approve or reject several change requests with one comment; each is decided and recorded by itself.
 
-    Every rule of a single decision holds for each of them: its digest, who may decide it, a second approval. One that
-    is refused hinders no other. A code of the second factor is asked for once.
+    Every rule of a single decision holds for each of them: its digest, who may decide it, a second approval. A refused
+    one does not affect the others. A code of the second factor is asked for once.
     """
     if body.decision == "approve":
         require_confirmation(call, body.code)
@@ -257,7 +334,7 @@ def _each_once(decided: Iterable[OneDecision]) -> Iterable[OneDecision]:
 
 
 def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecision, comment: str | None) -> DecidedJson:
-    """One of the decisions, in a transaction of its own with its record, as the operation of that name makes it."""
+    """Make one decision in a transaction of its own, with the record of the operation for a single decision."""
     name, table = f"change-requests.{decision}", find_audited_model("change-requests")
     try:
         find_visible(call, item.id)

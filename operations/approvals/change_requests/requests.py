@@ -1,4 +1,4 @@
-"""Change requests: seeing and cancelling one's own, and deciding those of others (in the console only)."""
+"""Change requests: reading and cancelling one's own, and deciding those of others (only in the console)."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,14 +7,14 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils import timezone
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic.alias_generators import to_camel
 
 from approvals import secrets, statistics
+from approvals.errors import AskedElsewhere
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.conflict_of_interest import conflict_reason, find_deciders
-from approvals.review.scope_filter import HIDDEN, hides_something, require_fully_visible, within_reach
+from approvals.review.deciders import conflict_reason, find_deciders, hidden_reason, requests_in_scopes
 from approvals.shapes import (
     ChangeRequestJson,
     EndedJson,
@@ -26,16 +26,20 @@ from approvals.shapes import (
     change_request_as_json,
     line_as_json,
 )
+from approvals.states import retry_after
 from core.call import Call, Surface
-from core.errors import Forbidden, NotFound
-from core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
+from core.database import own_rows
+from core.errors import Forbidden
+from core.operation import SIGNED_IN, Effect, Risk, administration, find_operation, operation, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, render_timestamp
+from core.shapes import Body, example, parse_guid, render_timestamp
 from core.text.messages import message
-from directory.lookup.visibility import requested_changes_seen_by
-from keys.sign_in.confirmation import ConfirmedBody, is_needed
+from directory.lookup.visibility import masker_for_change_requests
+from keys.agents.scopes import WITHDRAW_ALL
+from keys.models.agents import AgentGrant
+from keys.sign_in.second_factor import ConfirmedBody, needs_confirmation
+from operations.waiting import AT_ONCE, WaitingQuery, wait_for_end
 
-REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
 
 
@@ -51,17 +55,17 @@ Comment = Annotated[str, Field(max_length=2000)]
 class SearchChangeRequests(PageQuery):
     """The filter of the list."""
 
-    status: Annotated[Status | None, Field(description="Only requests in this state.")] = None
-    risk: Annotated[Risk | None, Field(description="Only changes of this risk.")] = None
-    operation: Annotated[str | None, Field(max_length=100, description="Only changes by this operation.")] = None
-    owner: Annotated[str | None, Field(max_length=255, description="Only what this person's keys ask for.")] = None
-    target: Annotated[UUID | None, Field(description="Only changes of this object (objectGUID).")] = None
+    status: Status | None = Field(None, description="Only requests in this state.")
+    risk: Risk | None = Field(None, description="Only changes of this risk.")
+    operation: str | None = Field(None, max_length=100, description="Only changes by this operation.")
+    owner: str | None = Field(None, max_length=255, description="Only what this person's keys ask for.")
+    target: UUID | None = Field(None, description="Only changes of this object (objectGUID).")
 
 
 class ApproveChangeRequest(ConfirmedBody):
     """The decision to let a change be made."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"digest": "9f2c…", "comment": "Agreed with HR."}]})
+    model_config = example(digest="9f2c…", comment="Agreed with HR.")
 
     digest: Annotated[str, Field(description="The `digest` shown with the request, so that nobody approves another.")]
     comment: Comment | None = None
@@ -70,27 +74,27 @@ class ApproveChangeRequest(ConfirmedBody):
 class RejectChangeRequest(Body):
     """The decision that a change must not be made."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "Ask the unit's owner first."}]})
+    model_config = example(comment="Ask the unit's owner first.")
 
     comment: Annotated[Comment, AfterValidator(require_text), Field(description="Why; the requester reads it.")]
 
 
 def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
-    """One's own requests; in the console all of them for who may decide. The input is the worker's alone.
+    """The caller's own requests, or in the console all of them if they may decide; without inputs and secrets.
 
-    To whoever is confined only those whose target lies inside.
+    Confined callers see only requests whose target lies inside their scopes.
     """
     requests = ChangeRequest.objects.defer("input", "secret")
     if call.scopes:
-        requests = requests.filter(within_reach(call))
+        requests = requests.filter(requests_in_scopes(call))
     if call.surface is Surface.REST and call.may(DECIDE):
         return requests
     return requests.filter(requester_id=call.person.id)
 
 
 def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
-    """What makes a request as the caller may see it, with the values that the caller may see."""
-    seen = requested_changes_seen_by(call)
+    """A function that renders requests with the values that the caller may see."""
+    seen = masker_for_change_requests(call)
 
     def render(change_request: ChangeRequest) -> ChangeRequestJson:
         record = change_request_as_json(change_request)
@@ -100,7 +104,7 @@ def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
         ]
         if shown == record["changes"]:
             return record
-        # Of the objects that the values refer to, those that are named by what is left of them.
+        # Only references that the remaining values name: the others would reveal hidden objects.
         named = {item["attribute"]: (*item["current"], *item["proposed"]) for item in shown}
         references = [
             reference
@@ -117,34 +121,25 @@ def without_values(problem: dict[str, Any] | None) -> dict[str, Any] | None:
     return problem and {name: value for name, value in problem.items() if name != "differences"}
 
 
-@operation(
-    "change-requests.search",
-    "GET change-requests",
-    "Search change requests",
-    permission=SIGNED_IN,
-    query=SearchChangeRequests,
-    output=Page[ChangeRequestJson],
-)
+@operation("change-requests.search", "GET change-requests", "Search change requests", permission=SIGNED_IN)
 def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[ChangeRequestJson]:
     """List change requests, newest first: your own, and in the console all of them if you may decide."""
-    wanted = {
-        "status": query.status,
-        "risk": query.risk,
-        "operation": query.operation,
-        "requester": query.owner,
-        "target_id": query.target,
-    }
-    requests = visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
+    requests = own_rows.filter_optional(
+        visible_requests(call),
+        status=query.status,
+        risk=query.risk,
+        operation=query.operation,
+        requester=query.owner,
+        target_id=query.target,
+    )
     return page_of(call, requests, query=query, order=("-id",), render=renderer_for(call))
 
 
-@operation(
+@rest_operation(
     "change-requests.read-statistics",
     "GET change-requests/statistics",
     "Read the statistics of change requests",
     permission=DECIDE,
-    output=StatisticsJson,
-    surfaces=REST_ONLY,
 )
 def read_statistics(call: Call) -> StatisticsJson:
     """Read what waits for a decision and since when, and how the changes of the last 30 days were decided."""
@@ -165,42 +160,38 @@ def _seconds(time: timedelta | None) -> int | None:
     return None if time is None else round(time.total_seconds())
 
 
-@operation(
-    "change-requests.read",
-    "GET change-requests/{id}",
-    "Read {a change request}",
-    permission=SIGNED_IN,
-    output=ChangeRequestJson,
-)
-def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
-    """Read one change request with its current and proposed values."""
-    return renderer_for(call)(find_visible(call, id))
+@operation("change-requests.read", "GET change-requests/{id}", "Read {a change request}", permission=SIGNED_IN)
+def read_change_request(call: Call, *, id: UUID, query: WaitingQuery = AT_ONCE) -> ChangeRequestJson:
+    """Read one change request with its current and proposed values.
+
+    With `wait` the answer comes when the request has ended, or after so many seconds: then `Retry-After` says when to
+    ask again. Few requests can wait at a time, one of a credential; others are answered at once.
+    """
+    found = wait_for_end(
+        lambda: find_visible(call, id),
+        has_ended=lambda request: retry_after(request.status) is None,
+        query=query,
+        credential=call.credential.unique_id,
+    )
+    return renderer_for(call)(found)
 
 
 def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
-    """The request if the caller may see it; else NotFound."""
-    change_request = visible_requests(call).filter(id=request_id).first()
-    if change_request is None:
-        raise NotFound
-    return change_request
+    """The request, if the caller may see it; raises NotFound."""
+    return own_rows.find(visible_requests(call), id=request_id)
 
 
 def require_decidable(call: Call, request_id: UUID) -> None:
-    """Refuse a decision to who is confined and does not see the request, or not all of it. Others may decide any.
-
-    Raises NotFound or Forbidden.
-    """
-    if call.scopes:
-        require_fully_visible(call, find_visible(call, request_id))
+    """Refuse a confined caller who does not see the whole request; raises NotFound or Forbidden."""
+    if call.scopes and hidden_reason(call, find_visible(call, request_id)):
+        raise Forbidden
 
 
-@operation(
+@rest_operation(
     "change-requests.read-review",
     "GET change-requests/{id}/review",
     "Read {a change request} for its review",
     permission=SIGNED_IN,
-    output=ReviewJson,
-    surfaces=REST_ONLY,
 )
 def read_review(call: Call, *, id: UUID) -> ReviewJson:
     """Read a change request with what its approver has to know, and what you may do with it now."""
@@ -209,7 +200,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
     barred = None
     if is_open and not own and call.may(DECIDE):
-        barred = conflict_reason(call.person.id, change_request) or why_hidden(call, change_request)
+        barred = conflict_reason(call.person.id, change_request) or hidden_reason(call, change_request)
     may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
     two = decisions.needs_two(change_request)
@@ -217,8 +208,8 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
         **line_as_json(call, change_request, renderer_for(call)(change_request)),
-        "summary": _summary(change_request.operation),
-        "riskReasons": change_request.why_risky(confined=bool(call.scopes)),
+        "summary": _summary_of(change_request.operation),
+        "riskReasons": change_request.risk_sentences(confined=bool(call.scopes)),
         "clientAddress": change_request.client_address,
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
@@ -228,19 +219,14 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "mayCancel": is_open and own,
         "barred": barred,
         "deciders": find_deciders(change_request) if barred else [],
-        "codeNeeded": may_approve and is_needed(call.person.id),
+        "codeNeeded": may_approve and needs_confirmation(call.person.id),
         "secretUntil": render_timestamp(secret_until),
         "secretForRequester": change_request.secret_for_requester,
     }
 
 
-def why_hidden(call: Call, change_request: ChangeRequest) -> str | None:
-    """In a sentence, why a confined caller may not decide a request that they see; None when they may."""
-    return HIDDEN if hides_something(call, change_request) else None
-
-
-def _summary(operation: str) -> str:
-    """What the operation does in its own words; empty for one that this version does not have any more."""
+def _summary_of(operation: str) -> str:
+    """The operation's summary; empty for one that no longer exists."""
     try:
         return find_operation(operation).summary
     except KeyError:
@@ -253,23 +239,19 @@ def _summary(operation: str) -> str:
     "Cancel {a change request}",
     permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
-    output=ChangeRequestJson,
 )
 def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Withdraw a change request of your own that nobody has decided yet."""
-    find_visible(call, id)
+    request = find_visible(call, id)
+    if call.credential.withdraws_own_only:  # an agent; what it asked for under an earlier consent is its own, too
+        asking = parse_guid(request.key_id) if request.agent else None
+        if asking is None or not AgentGrant.objects.filter(pk=asking, client__client_id=call.credential.id).exists():
+            raise AskedElsewhere(frozenset({WITHDRAW_ALL}))
     return renderer_for(call)(decisions.cancel(call.person, id))
 
 
-@operation(
-    "change-requests.approve",
-    "POST change-requests/{id}/approve",
-    "Approve {a change request}",
-    permission=DECIDE,
-    effect=Effect.ADMINISTER,
-    body=ApproveChangeRequest,
-    output=ChangeRequestJson,
-    surfaces=REST_ONLY,
+@administration(
+    "change-requests.approve", "POST change-requests/{id}/approve", "Approve {a change request}", permission=DECIDE
 )
 def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) -> ChangeRequestJson:
     """Approve somebody else's change request; a worker then makes the change.
@@ -281,15 +263,8 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
     return renderer_for(call)(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
 
 
-@operation(
-    "change-requests.reject",
-    "POST change-requests/{id}/reject",
-    "Reject {a change request}",
-    permission=DECIDE,
-    effect=Effect.ADMINISTER,
-    body=RejectChangeRequest,
-    output=ChangeRequestJson,
-    surfaces=REST_ONLY,
+@administration(
+    "change-requests.reject", "POST change-requests/{id}/reject", "Reject {a change request}", permission=DECIDE
 )
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
@@ -297,14 +272,11 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
     return renderer_for(call)(decisions.reject(call.person, id, comment=body.comment))
 
 
-@operation(
+@administration(
     "change-requests.reveal-secret",
     "POST change-requests/{id}/secret",
     "Reveal the password generated for {a change request}",
     permission=SIGNED_IN,
-    effect=Effect.ADMINISTER,
-    output=GivenSecret,
-    surfaces=REST_ONLY,
 )
 def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
     """Get the password that was generated for a change you approved: once, within 24 hours.

@@ -1,1 +1,1 @@
-"""What the gateway and those who use it may do in a directory, looked at as a whole; declared by the resources."""
+"""What the gateway's account and its users may do in a directory. The modules of the resources declare these reads."""

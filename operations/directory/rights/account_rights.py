@@ -1,10 +1,12 @@
-"""What the gateway's own account may do in a directory beside what the roles and people in use need: the least that
-will do, what of it is missing, and what is too much.
+"""Compares the rights of the gateway's own account in a directory with those that roles and people in use need: what is
+missing, and what nobody needs.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -14,34 +16,32 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from active_directory import Client, InvalidValue, NotFound, sid_to_text
-from audit.written_attributes import attributes_written
-from core.errors import NotFound as NoSuchConnection
+from audit.log_queries import attributes_written
+from core.database import own_rows
 from core.operation import operations
 from core.shapes import Query
 from core.text.messages import message
 from directory.changes.update import permissions_for_attributes
-from directory.errors import ObjectNotFound, translated
+from directory.errors import ObjectNotFound, translate_ldap_errors
 from directory.lookup.access import is_within_any, parse_reference
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.protection.domain_control import domain_owners
-from directory.protection.domain_infrastructure import places_of
+from directory.protection.domain_control import critical_containers, domain_owners
 from directory.protection.state import administrative_groups
-from directory.security.effective_rights import EffectiveRights, account_of
-from directory.security.grants import Grants, grants, reading_grants, together
-from directory.security.needed_rights import NEEDED, Access, Right, account_name
-from directory.security.object_types import object_types
-from directory.security.principals import find_principals
-from directory.security.readable import Readable, Reading, find_readable
+from directory.security.access_control import find_principals, object_types
+from directory.security.effective_rights import EffectiveRights, find_candidates, session_account
+from directory.security.grants import Grants, account_name, grant_lines, merged_grants, reading_grant_lines
+from directory.security.needed_rights import NEEDED, Access, Right
+from directory.security.readable_parts import DirectoryPart, ReadCheck, check_readable_parts
 from keys.models import ApiKey, Person
 from keys.permission_catalogue import MEANINGS
-from operations.directory.rights.holders import find_holders
+from operations.directory.rights.who_can import find_holders
 
-_WRITTEN_FOR: Final = timedelta(days=90)
-"""An attribute that was written in this time is in use."""
+_IN_USE_FOR: Final = timedelta(days=90)
+"""An attribute that was written within this time is in use."""
 
-_SHOWN: Final = 12
-"""Attributes or classes that one line about too much names."""
+_MAX_LISTED: Final = 12
+"""How many attributes or classes a sentence about excess names."""
 
 
 _KINDS: Final = ("user", "group", "computer", "organizationalunit")
@@ -49,38 +49,35 @@ _RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
 
 
 _TITLES: Final = {
-    Reading.OBJECTS: message("Users, groups, computers, organizational units and contacts"),
-    Reading.ACCESS_CONTROL: message("Access control lists"),
-    Reading.DELETED_OBJECTS: message("Deleted objects"),
-    Reading.PASSWORD_POLICIES: message("The domain's password policy"),
-    Reading.FINE_GRAINED: message("Fine-grained password policies"),
-    Reading.GROUP_POLICIES: message("Group policies"),
-    Reading.SCHEMA: message("Schema and configuration"),
+    DirectoryPart.OBJECTS: message("Users, groups, computers, organizational units and contacts"),
+    DirectoryPart.ACCESS_CONTROL: message("Access control lists"),
+    DirectoryPart.DELETED_OBJECTS: message("Deleted objects"),
+    DirectoryPart.PASSWORD_POLICIES: message("The domain's password policy"),
+    DirectoryPart.FINE_GRAINED: message("Fine-grained password policies"),
+    DirectoryPart.GROUP_POLICIES: message("Group policies"),
+    DirectoryPart.SCHEMA: message("Schema and configuration"),
 }
-_READ_FOR: Final[dict[Reading, tuple[str, ...] | None]] = {
-    **dict.fromkeys((Reading.OBJECTS, Reading.PASSWORD_POLICIES, Reading.SCHEMA)),
-    # Whether an object is protected from deletion, or protects others, its access control list says.
-    Reading.ACCESS_CONTROL: (
+_READ_FOR: Final[dict[DirectoryPart, tuple[str, ...]]] = {
+    # The access control list says whether an object is protected from deletion.
+    DirectoryPart.ACCESS_CONTROL: (
         "directory.read_acl",
         "directory.move_object",
         *(f"directory.{verb}_{kind}" for verb in ("create", "update", "delete") for kind in (*_KINDS, "object")),
     ),
-    Reading.DELETED_OBJECTS: ("directory.read_deleted", "directory.restore_deleted"),
-    Reading.FINE_GRAINED: ("directory.reset_password", "directory.change_password"),
-    Reading.GROUP_POLICIES: ("directory.read_object",),
+    DirectoryPart.DELETED_OBJECTS: ("directory.read_deleted", "directory.restore_deleted"),
+    DirectoryPart.FINE_GRAINED: ("directory.reset_password", "directory.change_password"),
+    DirectoryPart.GROUP_POLICIES: ("directory.read_object",),
 }
-"""The permissions that cannot be exercised, or not safely, without reading a part; None for all of them."""
+"""The permissions that need a part to be read. A part that is not listed is needed by all."""
 
 
 class RightsQuery(Query):
-    base: Annotated[
-        str | None,
-        Field(
-            max_length=1000,
-            description="Where to look: an object of the directory. Without it, wherever what uses a permission may "
-            "work: each of the scopes, or the directory's base DN.",
-        ),
-    ] = None
+    base: str | None = Field(
+        None,
+        max_length=1000,
+        description="Where to look: an object of the directory. Without it, wherever what uses a permission may "
+        "work: each of the scopes, or the directory's base DN.",
+    )
 
 
 class NeededRight(TypedDict):
@@ -146,33 +143,33 @@ class RightsComparison(TypedDict):
 
 
 def compare_account_rights(id: UUID, query: RightsQuery) -> RightsComparison:
-    """What the gateway's account may do, beside what it needs there."""
-    row = DirectoryConnection.objects.filter(pk=id).first()
-    if row is None:
-        raise NoSuchConnection
-    with translated():
+    """Compare what the gateway's account may do with what it needs."""
+    row = own_rows.find(DirectoryConnection.objects.all(), pk=id)
+    with translate_ldap_errors():
         client = get_client(id)
-        account = account_of(client)
-        further = _find_written(row)
-        effective = EffectiveRights.at(client, _base(client, query.base), account, further=further)
+        account = session_account(client)
+        additional = _find_written(row)
+        rights_at = partial(
+            EffectiveRights.at, client, account=account, candidates=find_candidates(client), additional=additional
+        )
+        effective = rights_at(_base_dn(client, query.base))
         base = effective.base.dn
         used, places = _find_used(row, client, base, everywhere=query.base is None)
         places = {name: some for name, some in places.items() if name in NEEDED}
         at = {base: effective} | {
-            place: EffectiveRights.at(client, place, account, further=further)
-            for place in {place for some in places.values() for place in some} - {base}
+            place: rights_at(place) for place in {place for some in places.values() for place in some} - {base}
         }
         permissions = [
             _compare(name, rights, used.get(name, []), [at[place] for place in places.get(name, [base])])
             for name, rights in NEEDED.items()
         ]
-        missing: dict[str, dict[Right, None]] = defaultdict(dict)
-        for name, rights in NEEDED.items():
-            for place in places.get(name, ()):
-                missing[place].update(dict.fromkeys(each for right in rights for each in _lacking(right, at[place])))
-        parts = find_readable(effective)
-        reading = [_read(part, used) for part in parts]
-        unread = [part for part, told in zip(parts, reading, strict=True) if told["held"] is False and _is_wanted(told)]
+        parts = check_readable_parts(effective)
+        reading = [_part_read(part, used) for part in parts]
+        unread = [
+            part
+            for part, shown in zip(parts, reading, strict=True)
+            if shown["held"] is False and (shown["usedBy"] is None or shown["usedBy"])
+        ]
         sid, name = account.sid or "SID-OF-THE-ACCOUNT", account_name(row.bind_dn)
         return {
             "base": base,
@@ -181,39 +178,34 @@ def compare_account_rights(id: UUID, query: RightsQuery) -> RightsComparison:
             "permissions": permissions,
             "reading": reading,
             "excess": list(_find_excess(effective, used)),
-            "grants": together(
+            "grants": merged_grants(
                 *(
-                    grants(some, sid=sid, account=name, base_dn=place, types=object_types(client))
-                    for place, some in _each_once(missing).items()
+                    grant_lines(rights, sid=sid, account=name, base_dn=place, types=object_types(client))
+                    for place, rights in _missing_rights(places, at).items()
                 ),
-                reading_grants(unread, sid=sid, account=name),
+                reading_grant_lines(unread, sid=sid, account=name),
             ),
         }
 
 
-def _base(client: Client, given: str | None) -> str:
-    """The name of the base, which is in the directory that was connected; raises ObjectNotFound."""
+def _base_dn(client: Client, given: str | None) -> str:
+    """The distinguished name of the base; raises ObjectNotFound unless it is inside the connection's base."""
     if given is None:
         return client.settings.base_dn
     reference = parse_reference(given, parameter="base")
-    try:
+    with suppress(NotFound, InvalidValue):
         found = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
-    except (NotFound, InvalidValue):
-        raise _absent(given) from None
-    if not is_within_any(found.dn, (client.settings.base_dn,)):
-        raise _absent(given)
-    return found.dn
-
-
-def _absent(given: str) -> ObjectNotFound:
-    return ObjectNotFound.naming(message("There is no object {given} in the directory.", given=given), parameter="base")
+        if is_within_any(found.dn, (client.settings.base_dn,)):
+            return found.dn
+    absent = message("There is no object {given} in the directory.", given=given)
+    raise ObjectNotFound.naming(absent, parameter="base")
 
 
 def _compare(
     name: str, rights: tuple[Right, ...], used_by: list[str], places: Sequence[EffectiveRights]
 ) -> PermissionRights:
-    needs = [_needed(right, places) for right in rights]
-    held = _all(need["held"] for need in needs)
+    needs = [_needed_right(right, places) for right in rights]
+    held = _all_held(need["held"] for need in needs)
     return {
         "permission": name,
         "title": MEANINGS[name].title,
@@ -223,45 +215,52 @@ def _compare(
     }
 
 
-def _needed(right: Right, places: Sequence[EffectiveRights]) -> NeededRight:
-    """What a right needs at every one of the places."""
+def _needed_right(right: Right, places: Sequence[EffectiveRights]) -> NeededRight:
+    """A right as the answer describes it, held only if the account has it at every place."""
     is_of_many = right.access is Access.WRITE and not right.name
-    without = [name for place in places for name in place.unwritable(right) or ()] if is_of_many else []
+    without = [name for effective in places for name in effective.unwritable(right) or ()] if is_of_many else []
     return {
         "right": right.access.value,
         "name": right.name or None,
         "objectClass": right.object_class,
-        "held": _all(place.holds(right) for place in places),
+        "held": _all_held(effective.has_right(right) for effective in places),
         "without": list(dict.fromkeys(without)),
     }
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
-    """False if one is, else None if one is not known."""
+def _all_held(answers: Iterable[bool | None]) -> bool | None:
+    """False if one is False, else None if one is unknown, else True."""
     known = set(answers)
     return False if False in known else None if None in known else True
 
 
-def _lacking(right: Right, effective: EffectiveRights) -> tuple[Right, ...]:
-    """What of a right the account lacks: single attributes of those that it should be able to write."""
-    if right.access is Access.WRITE:
-        missing = effective.unwritable(right) or ()
-        return tuple(Right(Access.WRITE, right.object_class, name) for name in missing)
-    return (right,) if effective.holds(right) is False else ()
+def _missing_rights(places: Mapping[str, list[str]], at: Mapping[str, EffectiveRights]) -> dict[str, tuple[Right, ...]]:
+    """The rights that the account lacks, by place; a right on the domain itself only at the first place that needs it.
 
-
-def _each_once(missing: Mapping[str, Iterable[Right]]) -> dict[str, tuple[Right, ...]]:
-    """The same by place, with a right on the domain itself at the first place that needs it alone."""
+    `places` are those where each permission is used, `at` the account's effective rights at each place.
+    """
+    missing: dict[str, dict[Right, None]] = defaultdict(dict)
+    for name, rights in NEEDED.items():
+        for place in places.get(name, ()):
+            missing[place].update(dict.fromkeys(each for right in rights for each in _lacking(right, at[place])))
     seen: set[Right] = set()
     result = {}
-    for place, rights in missing.items():
-        result[place] = tuple(right for right in rights if right.object_class is not None or right not in seen)
-        seen.update(rights)
+    for place, lacking in missing.items():
+        result[place] = tuple(right for right in lacking if right.object_class is not None or right not in seen)
+        seen.update(lacking)
     return result
 
 
-def _read(part: Readable, used: Mapping[str, list[str]]) -> PartRead:
-    needing = _READ_FOR[part.part]
+def _lacking(right: Right, effective: EffectiveRights) -> tuple[Right, ...]:
+    """What the account lacks of a right; for a right to write several attributes, the single ones."""
+    if right.access is Access.WRITE:
+        missing = effective.unwritable(right) or ()
+        return tuple(Right(Access.WRITE, right.object_class, name) for name in missing)
+    return (right,) if effective.has_right(right) is False else ()
+
+
+def _part_read(part: ReadCheck, used: Mapping[str, list[str]]) -> PartRead:
+    needing = _READ_FOR.get(part.part)
     by = None if needing is None else sorted({who for name in needing for who in used.get(name, ())})
     return {
         "part": part.part.value,
@@ -273,14 +272,10 @@ def _read(part: Readable, used: Mapping[str, list[str]]) -> PartRead:
     }
 
 
-def _is_wanted(part: PartRead) -> bool:
-    return part["usedBy"] is None or bool(part["usedBy"])
-
-
 def _find_written(row: DirectoryConnection) -> Mapping[str, frozenset[str]]:
-    """By class, the attributes that the log shows as written, but for those that have a permission of their own."""
+    """The attributes recently written, by class, without those that have a permission of their own."""
     updates = (each.name for each in operations() if each.names_object and each.action == "update")
-    found = attributes_written(row.pk, updates, since=timezone.now() - _WRITTEN_FOR)
+    found = attributes_written(row.pk, updates, since=timezone.now() - _IN_USE_FOR)
     return {
         kind: frozenset(name for name in names if not permissions_for_attributes(frozenset({name.lower()})))
         for kind, names in found.items()
@@ -290,10 +285,10 @@ def _find_written(row: DirectoryConnection) -> Mapping[str, frozenset[str]]:
 def _find_used(
     row: DirectoryConnection, client: Client, base: str, *, everywhere: bool
 ) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-    """By permission: the roles of keys and the people who hold it, and the places where they need it.
+    """The roles and people that hold each permission, and the places where they use it.
 
-    These are the base, for whoever may work there; everywhere, whatever they are confined to. Superusers hold
-    everything, which says nothing of what is done through the gateway.
+    A place is the base, for those who may work there, or with `everywhere` each of their scopes. Superusers are left
+    out: they hold everything, which says nothing about what the gateway is used for.
     """
     used: dict[str, set[str]] = defaultdict(set)
     places: dict[str, set[str]] = defaultdict(set)
@@ -319,17 +314,17 @@ def _places_at(base: str, inside: Sequence[str] | None, *, everywhere: bool) -> 
 
 
 def _outermost(places: Collection[str]) -> Iterator[str]:
-    """Those that are not below another one: what is granted there holds below."""
+    """The places that are not below another one; rights are inherited from there."""
     return (place for place in places if not is_within_any(place, [other for other in places if other != place]))
 
 
 def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> Iterator[str]:
-    """What the account may do and nobody in use needs, the gravest first."""
-    yield from (f"The account {words}." for words in _administration(effective))
+    """What the account may do but nobody in use needs, the gravest first."""
+    yield from (f"The account {words}." for words in _administrative_roles(effective))
     needed = {right for name in used for right in NEEDED.get(name, ())}
     if effective.may_change_access():
         yield _("It may change the access control list of the base, and so give itself every right below.")
-    if _RESET not in needed and effective.holds(_RESET):
+    if _RESET not in needed and effective.has_right(_RESET):
         yield _("It may reset passwords of users.")
     if "directory.create_object" not in used:
         wanted = {(right.object_class or "").lower() for right in needed if right.access is Access.CREATE}
@@ -349,16 +344,16 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
             yield _("It may change access control lists of {kind} objects.").format(kind=object_class)
 
 
-def _administration(effective: EffectiveRights) -> list[str]:
-    """By what the account holds the whole domain: administrative groups by name, and rights on the domain's head."""
+def _administrative_roles(effective: EffectiveRights) -> list[str]:
+    """What gives the account the whole domain: administrative groups, and rights on the domain's head."""
     client, sids = effective.client, effective.account.sids
-    administrative = {sid_to_text(sid) for sid in administrative_groups(places_of(client).domain_sid)}
+    administrative = {sid_to_text(sid) for sid in administrative_groups(critical_containers(client).domain_sid)}
     groups = find_principals(client, sorted(sids & administrative))
     by_groups = {f"is in {principal['name'] or sid}" for sid, principal in groups.items()}
     return sorted(by_groups | {words for sid, words in domain_owners(client).items() if sid_to_text(sid) in sids})
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    more = len(names) - _SHOWN
+    shown = ", ".join(names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
     return _("{names} and {n} more").format(names=shown, n=more) if more > 0 else shown

@@ -1,43 +1,89 @@
-"""Who can do what to a directory object through the gateway: every key and person, and whether they would be held.
+"""Who can do what to a directory object through the gateway: keys and people, and whether their changes would be held.
 
-It is answered by what the pipeline asks: the permissions that the registry's operations need, the role's permissions
-that the owner holds too, the scopes of both, the object's protection and the key's level of supervision.
+The answer rests on what the pipeline checks: the permissions that operations need, the role's permissions that the
+owner holds too, the scopes of both, the object's protection and the key's level of supervision.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple
 from uuid import UUID
 
+from django.db.models import Q
+from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from active_directory import Entry
+from active_directory import Client, Entry
 from approvals.supervision import must_wait
-from core.call import Call, SupervisionLevel
+from core.call import Call, Scopes, SupervisionLevel
 from core.errors import Forbidden, InvalidRequest
 from core.operation import Effect, Operation, Risk, Target, operations
 from core.paging import Page, PageQuery, open_cursor, seal_cursor
 from core.shapes import Id, Moment, documented_as, render_timestamp
 from core.text.messages import message
-from directory.lookup.access import client_of, find_object, is_within_any
-from directory.lookup.children import has_children
-from directory.protection.rules import holds_protected, is_protected
+from directory.lookup.access import client_of, find_object, has_children, is_within_any
+from directory.protection.rules import contains_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from keys.models import ApiKey
-from operations.directory.rights.holders import Holder, find_holders
+from keys.models import ApiKey, Person
+from keys.permission_catalogue import GRANTABLE
+from keys.permissions.effective import permissions_of_people, permissions_of_roles
+from keys.permissions.scopes import bases_inside_scopes, scopes_of, scopes_of_people
 
-_NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
+_REQUIRED_PERMISSIONS: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A key or a person. `places` are the DNs that their scopes confine them to, None if nothing does."""
+
+    row: ApiKey | Person
+    permissions: frozenset[str]
+    places: tuple[str, ...] | None
+
+    @property
+    def name(self) -> str:
+        return self.row.name if isinstance(self.row, ApiKey) else self.row.username
+
+
+def find_holders(client: Client, connection_id: UUID) -> list[Holder]:
+    """The valid keys linked to a directory, its people and local accounts, each with permissions and places.
+
+    All scopes are read in one search. A scope whose object no longer exists contains nothing.
+    """
+    is_good = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    keys = ApiKey.objects.filter(is_good, revoked_at=None, owner__is_active=True, links__connection_id=connection_id)
+    keys = keys.select_related("owner", "role").distinct()
+    people = Person.objects.filter(Q(connection=None) | Q(connection_id=connection_id), is_active=True)
+    everybody = {*people, *(key.owner for key in keys)}
+    of_roles = permissions_of_roles({key.role_id for key in keys})
+    of_people, of_person = permissions_of_people(everybody), scopes_of_people(everybody)
+    found: list[tuple[ApiKey | Person, frozenset[str], Scopes]] = [
+        *(
+            (
+                key,
+                of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE,
+                (*scopes_of(key.role.scopes), *of_person[key.owner.pk]),
+            )
+            for key in keys
+        ),
+        *((person, of_people[person.pk], of_person[person.pk]) for person in people),
+    ]
+    wanted = {guid for *_, scopes in found for bases in scopes for guid in bases}
+    bases = client.read_many(wanted, ("objectGUID",)) if wanted else {}
+    names = {guid: base.dn for guid, base in bases.items()}
+    return [Holder(row, permissions, bases_inside_scopes(scopes, names)) for row, permissions, scopes in found]
 
 
 class WhoCanQuery(PageQuery):
     """`action` leaves those who can do this."""
 
-    action: Annotated[str | None, Field(description="A verb, such as `disable` or `reset-password`.")] = None
+    action: str | None = Field(None, description="A verb, such as `disable` or `reset-password`.")
 
 
 class PossibleAction(TypedDict):
-    """`held` tells whether even the least such change waits for a person; others may wait besides."""
+    """`held` tells whether even the least such change waits for a person; riskier ones may wait in any case."""
 
     action: str
     operation: str
@@ -58,7 +104,7 @@ class WhoCan(TypedDict):
 
 
 class _Action(NamedTuple):
-    """Something that can be done to the object: the permissions that it needs, and the least risk that it is."""
+    """An operation on the object: the permissions that it needs here, and the least risk of such a change."""
 
     operation: Operation
     needs: frozenset[str]
@@ -66,8 +112,8 @@ class _Action(NamedTuple):
 
 
 def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
-    """The keys and people who can do something to an object; raises Forbidden for whoever may not see people."""
-    if not call.permissions >= _NEEDED:
+    """The keys and people who can do something to an object; raises Forbidden for callers who may not see people."""
+    if not call.permissions >= _REQUIRED_PERMISSIONS:
         raise Forbidden
     entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
     actions = list(_actions_on(call, entry))
@@ -85,51 +131,51 @@ def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> 
         for holder in find_holders(client_of(call), call.directory.id)
         if holder.places is None or is_within_any(entry.dn, holder.places)
     )
-    found = [told for told in (_told(holder, actions) for holder in reaching) if told["actions"]]
-    return _page(call, query, sorted(found, key=_place), bound_to=str(id))
+    found = [told for told in (_who_can(holder, actions) for holder in reaching) if told["actions"]]
+    return _page(call, query, sorted(found, key=_sort_key), bound_to=str(id))
 
 
-def _place(item: WhoCan) -> list[str]:
+def _sort_key(item: WhoCan) -> list[str]:
     return [item["kind"], item["name"].casefold(), item["id"]]
 
 
 def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: str) -> Page[WhoCan]:
-    """By key: who comes or goes meanwhile makes nobody else appear twice or not at all."""
+    """A page after the cursor's sort key, so that nobody is skipped or repeated if others come or go between pages."""
     rest = list(found)
     if query.cursor is not None:
         position = open_cursor(call, query, query.cursor, bound_to=bound_to)
-        rest = [item for item in found if _place(item) > position]
+        rest = [item for item in found if _sort_key(item) > position]
     items = rest[: query.page_size]
     more = len(rest) > len(items)
-    next_cursor = seal_cursor(call, query, _place(items[-1]), bound_to=bound_to) if more else None
+    next_cursor = seal_cursor(call, query, _sort_key(items[-1]), bound_to=bound_to) if more else None
     return {"items": items, "nextCursor": next_cursor, "total": len(found), "truncated": False}
 
 
 def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
-    """What the registry has for an object of this kind, with what its protection asks for."""
+    """The operations for an object of this kind, with what its protection requires."""
     client, kind = client_of(call), kind_of(entry.object_classes)
     resource = resource_of(kind)
     protected = is_protected(client, entry)
-    holds = protected or (has_children(client, entry) and holds_protected(client, entry.dn))
+    holds = protected or (has_children(client, entry) and contains_protected(client, entry.dn))
     for item in operations():
         is_read = item.route == f"GET ad/{resource}/{{id}}"
         is_change = item.effect is Effect.CHANGE and not item.is_creation
         if item.resource != resource or not (is_read or is_change):
             continue
-        needs, risk = _needs(item, kind), item.risk
+        needs, risk = _needed_permissions(item, kind), item.risk
         if is_change and (holds if item.target is Target.SUBTREE else protected):
             needs, risk = needs | {"directory.manage_protected"}, Risk.SECURITY
         yield _Action(item, needs, risk)
 
 
-def _needs(item: Operation, kind: Kind) -> frozenset[str]:
-    """What admits to an operation, of several permissions the one of the object's own kind, and what it requires."""
+def _needed_permissions(item: Operation, kind: Kind) -> frozenset[str]:
+    """The permissions for an operation: of alternatives the one of the object's kind, and all that it requires."""
     own = {permission_for(action, kind) for action in ("create", "update", "delete")}
     needs = item.permission if len(item.permission) == 1 else item.permission & own
     return needs | item.requires
 
 
-def _told(holder: Holder, actions: Sequence[_Action]) -> WhoCan:
+def _who_can(holder: Holder, actions: Sequence[_Action]) -> WhoCan:
     key = holder.row if isinstance(holder.row, ApiKey) else None
     level = None if key is None else SupervisionLevel(key.supervision_level)
     possible: list[PossibleAction] = [

@@ -1,4 +1,4 @@
-"""`gateway apply FILE`: connections, roles, groups, keys and webhooks as a file declares them."""
+"""`gateway apply FILE`: brings connections, roles, groups, keys and webhooks in line with a file."""
 
 import json
 import os
@@ -9,12 +9,17 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit.model_changes.descriptions import Changed
+from audit.model_changes.descriptions import RowChange
 from core.errors import GatewayError
 from gateway.management.command_line import administrator_call, in_words
-from gateway.pipeline.together import all_or_nothing
-from operations.management.applying import Applier, find_undeclared, merged
-from operations.management.declarations import Declarations, read_declarations
+from gateway.pipeline.perform import all_or_nothing
+from operations.management.declarations import (
+    DeclarationApplier,
+    Declarations,
+    find_undeclared,
+    merge_changes,
+    read_declarations,
+)
 
 _VERBS: Final = {"create": "Add", "update": "Change", "delete": "Delete"}
 _NOUNS: Final = {
@@ -25,11 +30,11 @@ _NOUNS: Final = {
     "webhook-endpoints": "webhook",
 }
 _IDENTIFIERS: Final = ("role", "scopeObjects", "directoryGroupObjects", "name")
-"""What is told under another name, too."""
+"""Attributes that repeat another one as an id."""
 
 
 class Command(BaseCommand):
-    """All of it is applied, or nothing; what the file does not name stays as it is."""
+    """Applies all of the file or nothing; rows that it does not name stay as they are."""
 
     help = "Bring connections, roles, groups, API keys and webhooks to what a file declares. Deletes nothing."
 
@@ -45,13 +50,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         file, dry_run = options["file"], options["dry_run"]
         declared = _read(file)
-        applier: Applier | None = None
+        applier: DeclarationApplier | None = None
         try:
             with (
                 _kept_if_committed(None if dry_run else options["secrets_file"]) as keep,
-                all_or_nothing(administrator_call("apply"), dry_run=dry_run) as together,
+                all_or_nothing(administrator_call("apply"), dry_run=dry_run) as changes,
             ):
-                applier = Applier(together)
+                applier = DeclarationApplier(changes)
                 applier.apply(declared)
                 undeclared = find_undeclared(declared)
                 if not dry_run:
@@ -59,9 +64,9 @@ class Command(BaseCommand):
         except GatewayError as refusal:
             place = f"{applier.place}: " if applier and applier.place else ""
             raise CommandError(f"{file}: {place}{in_words(refusal)}. Nothing was changed.") from None
-        self._tell(merged(together.made), undeclared, dry_run=dry_run)
+        self._tell(merge_changes(changes.made), undeclared, dry_run=dry_run)
 
-    def _tell(self, made: list[Changed], undeclared: list[str], *, dry_run: bool) -> None:
+    def _tell(self, made: list[RowChange], undeclared: list[str], *, dry_run: bool) -> None:
         for item in made:
             self.stdout.write(f"{_VERBS[item.action]} {_NOUNS[item.table.resource]} {item.name}")
             for change in item.changes:
@@ -77,7 +82,7 @@ class Command(BaseCommand):
 
 
 def _shown(values: list[str]) -> str:
-    """In one line: of a certificate its beginning."""
+    """The values on one line; of a certificate only its first line."""
     lines = (value if value.isprintable() else f"{value.splitlines()[0]} …" for value in values)
     return "".join(letter for letter in ", ".join(lines) if letter.isprintable()) or "(none)"
 
@@ -93,7 +98,7 @@ def _read(file: Path) -> Declarations:
 
 @contextmanager
 def _kept_if_committed(file: Path | None) -> Iterator[Any]:
-    """Writes secrets before the commit, so that none is lost, and removes the file again if there was no commit."""
+    """Write secrets before the commit, so that none is lost; remove the file again if the commit fails."""
     is_written = False
 
     def keep(secrets: dict[str, dict[str, dict[str, Any]]]) -> None:
@@ -103,6 +108,7 @@ def _kept_if_committed(file: Path | None) -> Iterator[Any]:
         if file is None:
             raise CommandError("There are new keys or webhooks: name a file for their secrets with --secrets-file.")
         try:
+            # O_EXCL: neither overwrites a file nor follows a link that somebody has planted.
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 is_written = True
                 opened.write(_as_toml(secrets))

@@ -1,4 +1,4 @@
-"""`gateway keys create`: an API key, made on the command line as the console makes one."""
+"""`gateway keys create`: creates an API key on the command line."""
 
 from datetime import date
 from typing import Any
@@ -9,13 +9,13 @@ from core.call import SupervisionLevel
 from core.errors import GatewayError
 from directory.models import DirectoryConnection
 from gateway.management.command_line import administrator_call, in_words
-from gateway.pipeline.together import Together, all_or_nothing
+from gateway.pipeline.perform import OwnChanges, all_or_nothing
 from keys.models import Role
-from keys.permissions.presets import FOR_ROLES, find_preset
+from keys.permission_catalogue import FOR_ROLES, find_preset
 
 
 class Command(BaseCommand):
-    """Standard output holds the key's value and nothing else, so that it can be piped into a store of secrets."""
+    """Prints nothing but the key's value to standard output, so that it can be piped into a secret store."""
 
     help = "Create an API key and print its value, which is shown this once. Everything else goes to standard error."
 
@@ -48,10 +48,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         directories = [_find_directory(name) for name in options["directory"]]
         try:
-            with all_or_nothing(administrator_call("keys create")) as together:
-                key = together.perform("api-keys.create", body=_body(options, _role_id(together, options)))
+            with all_or_nothing(administrator_call("keys create")) as changes:
+                key = changes.perform("api-keys.create", body=_body(options, _role_id(changes, options)))
                 links = [
-                    together.perform("api-keys.create-link", id=key["id"], body={"directory": str(row.pk)})
+                    changes.perform("api-keys.create-link", id=key["id"], body={"directory": str(row.pk)})
                     for row in directories
                 ]
         except GatewayError as refusal:
@@ -72,12 +72,12 @@ def _body(options: dict[str, Any], role: str) -> dict[str, Any]:
     }
 
 
-def _role_id(together: Together, options: dict[str, Any]) -> str:
+def _role_id(changes: OwnChanges, options: dict[str, Any]) -> str:
     if (name := options["preset"]) is not None:
         preset = find_preset(name)
         assert preset is not None
         body = {"name": preset.title, "description": preset.text, "permissions": sorted(preset.for_role)}
-        return str(together.perform("roles.create", body=body)["id"])
+        return str(changes.perform("roles.create", body=body)["id"])
     role = Role.objects.filter(name=options["role"]).first()
     if role is None:
         raise CommandError(f"There is no role called {options['role']}.")
@@ -92,7 +92,7 @@ def _find_directory(name: str) -> DirectoryConnection:
 
 
 def _moment(given: str | None) -> str | None:
-    """A day stands for its first moment in UTC."""
+    """The timestamp for a date: its first moment in UTC. Other texts are left for the operation to check."""
     try:
         return given and f"{date.fromisoformat(given)}T00:00:00Z"
     except ValueError:

@@ -1,6 +1,6 @@
 """`gateway keys …`: the gateway's own keys, and API keys."""
 
-from gateway.management.group import CommandGroup
+from gateway.management.command_line import CommandGroup
 
 
 class Command(CommandGroup):

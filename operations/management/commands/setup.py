@@ -1,6 +1,6 @@
-"""`gateway setup`: the first administrator and the first directory, asked for or given as options.
+"""`gateway setup`: makes the first administrator and connects the first directory, by questions or options.
 
-The same as the console's first-day pages do, for whoever sits at the command line.
+It does on the command line what the console's set-up wizard does.
 """
 
 import getpass
@@ -13,18 +13,18 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import ValidationError
 
-from audit.model_changes.recording import recorded
-from audit.model_changes.unattended import call_of_command
+from audit.model_changes.recording import call_of_command, recorded
 from core.errors import GatewayError
 from directory.models import DirectoryConnection
 from directory.queries.connection_test import ConnectionReport, try_connection
-from directory.security.needed_rights import NEEDED_RIGHTS, account_name
+from directory.security.grants import account_name, dsacls_lines
+from directory.security.needed_rights import NEEDED_RIGHTS
 from keys import first_administrator
 from operations.directory.directories import CreateDirectory, new_connection
 
 
 class Command(BaseCommand):
-    """Whatever is there already stays as it is, so the command can be run again. Exits 1 when something is missing."""
+    """Leaves what exists as it is, so that the command can be run again. Exits 1 if something is missing."""
 
     help = "Make the first administrator and connect the first directory. Asks for what no option gives."
 
@@ -109,7 +109,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Note: {warning}")
 
     def _tell_rights(self, row: DirectoryConnection) -> None:
-        """What the account has to be given, task by task: whoever reads it takes the tasks that they want."""
+        """Print the rights that the account needs, task by task, for administrators to choose from."""
         account = account_name(row.bind_dn)
         self.stdout.write(
             f"\nWhat {account} needs in the directory, task by task. It need not and should not be an administrator; "
@@ -117,11 +117,11 @@ class Command(BaseCommand):
         )
         for needed in NEEDED_RIGHTS:
             self.stdout.write(f"# {needed.task}")
-            for line in needed.commands(account=account, base_dn=row.base_dn):
+            for line in dsacls_lines(needed.rights, account=account, base_dn=row.base_dn):
                 self.stdout.write(line)
 
     def _option(self, name: str, question: str, *, default: str = "") -> str:
-        """What an option gives, or whoever sits at the terminal."""
+        """The value of an option, or the answer of the person at the terminal."""
         if given := self._options.get(name):
             return str(given)
         hint = f" [{default}]" if default else ""
@@ -131,7 +131,7 @@ class Command(BaseCommand):
         return answer
 
     def _secret(self, option: str, question: str, *, confirm: bool = False) -> str:
-        """A secret from a file, or from whoever sits at the terminal. Never an option: every account sees these."""
+        """A secret from a file or the terminal. Never an option, since other accounts see those in the process list."""
         if (file := self._options[option]) is not None:
             return self._read(lambda: sys.stdin.readline() if str(file) == "-" else file.read_text("utf-8"), file)
         if not self._may_ask:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from approvals.models import Audience, ChangeRequest, Notice, Status
-from approvals.review import mail
+from approvals.review import notifications
 from audit.models import OperationRecord
 from core.shapes import load_query
 from keys.models import Person
@@ -52,7 +52,7 @@ def test_a_question_and_its_answer(request_of_ada: ChangeRequest, requester: Per
     told = Notice.objects.filter(audience=Audience.COMMENTED).values_list("person__username", flat=True)
     assert sorted(told) == ["ada", "grace"]
     Notice.objects.update(due_at=request_of_ada.created_at)
-    mail.send_due()
+    notifications.send_due()
     to_ada = next(message for message in mailoutbox if message.to == ["ada@example.test"])
     assert to_ada.subject == "[Directory gateway] Comment: Change e-mail of Ada"
     assert "grace: Which ticket?" in to_ada.body
@@ -78,7 +78,7 @@ def test_for_bob(request_of_ada: ChangeRequest, requester: Person, mailoutbox: l
     request_of_ada.refresh_from_db()
     assert request_of_ada.assigned_to == "bob"
     Notice.objects.update(due_at=request_of_ada.created_at)
-    mail.send_due()
+    notifications.send_due()
     assert [(message.to, message.subject) for message in mailoutbox] == [
         (["bob@example.test"], "[Directory gateway] For you to decide: Change e-mail of Ada")
     ]

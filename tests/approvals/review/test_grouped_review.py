@@ -11,7 +11,7 @@ from core.errors import InvalidRequest
 from core.operation import Risk
 from core.shapes import load_body, load_query
 from directory.shapes.proposal import AttributeChange, Target
-from keys.sign_in.confirmation import NotConfirmed
+from keys.sign_in.second_factor import NotConfirmed
 from operations.approvals.change_requests import grouped_review
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
 from tests.audit.calls import call_named, make_call

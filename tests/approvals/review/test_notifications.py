@@ -10,13 +10,14 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.mail import EmailMessage
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.translation import override
 
 from approvals import queue
 from approvals.messages import headline_of
 from approvals.models import ChangeRequest, Notice, Status
-from approvals.review import decisions, mail, notifications
+from approvals.review import decisions, notifications
 from approvals.states import move
 from core.call import PersonRef
 from directory.shapes.proposal import AttributeChange
@@ -351,7 +352,7 @@ class TestDelivery:
         asked_by(ada)
         pauses = []
         tasks.tell_people()
-        for _ in range(mail.MAX_ATTEMPTS):
+        for _ in range(notifications.MAX_ATTEMPTS):
             a_minute_later()
             tasks.tell_people()
             pauses += [round((item.due_at - timezone.now()) / timedelta(minutes=1)) for item in Notice.objects.all()]
@@ -387,20 +388,19 @@ class TestDelivery:
         tasks.tell_people()
         a_minute_later()
         with monkeypatch.context() as patch:
-            patch.setattr(mail, "_send", lambda _: (_ for _ in ()).throw(SystemExit))
+            patch.setattr(notifications, "_send", lambda *_: (_ for _ in ()).throw(SystemExit))
             with pytest.raises(SystemExit):
-                mail.send_due()
-        assert mail.send_due() == 0, "it may still be sending"
+                notifications.send_due()
+        assert notifications.send_due() == 0, "it may still be sending"
         Notice.objects.update(claimed_until=timezone.now())
-        assert mail.send_due() == 1
+        assert notifications.send_due() == 1
         assert len(mailoutbox) == 1
 
     @pytest.mark.django_db(transaction=True)
     def test_of_many_workers_one_sends(self, mailoutbox: list[EmailMessage]) -> None:
-        grace, ada = with_address("grace"), with_address("ada", may=[])
+        _, ada = with_address("grace"), with_address("ada", may=[])
         for _ in range(10):
             asked_by(ada)
-        assert grace.email
         together = threading.Barrier(4)
 
         def work() -> None:
@@ -410,7 +410,7 @@ class TestDelivery:
             if together.wait() == 0:
                 a_minute_later()
             together.wait()
-            mail.send_due()
+            notifications.send_due()
             connection.close()
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -426,6 +426,21 @@ def test_the_request_knows_nothing_of_mail(ada: Person, grace: Person, django_as
     """Holding a change is one insertion, whoever there is to be told, and a look for endpoints of webhooks."""
     with django_assert_num_queries(2):
         hold(CALL)
+
+
+def test_more_requests_take_no_more_queries(ada: Person, grace: Person, mailoutbox: list[EmailMessage]) -> None:
+    """The log is read once for each key and person, and notices are stored together."""
+    with_address("alan")
+    counts = []
+    for requests in (1, 40):
+        for _ in range(requests):
+            asked_by(ada)
+        with CaptureQueriesContext(connection) as queries:
+            tell()
+        counts.append(len(queries))
+    assert len(mailoutbox) == 4
+    assert mailoutbox[-1].subject.endswith("40 changes")
+    assert counts[1] <= counts[0]
 
 
 def test_what_goes_out_is_english_whoever_moved_the_request() -> None:

@@ -9,7 +9,8 @@ from django.db import connection
 
 from audit import log
 from audit.chain import sealing
-from audit.models import OperationRecord
+from audit.chain.seals import SEALS, TABLE, unpack
+from audit.models import LogSeal, OperationRecord, UnsealedRecord
 from tests.audit.calls import CALL
 
 TARGET = log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada ü,DC=corp")
@@ -49,3 +50,25 @@ def verify(**options: Any) -> str:
     out = StringIO()
     call_command("verify_operations_log", stdout=out, **options)
     return out.getvalue()
+
+
+def records_of_seals(*, after: int = 0) -> list[UUID]:
+    """The records that the seals after one name."""
+    packed = LogSeal.objects.filter(number__gt=after).order_by("number").values_list("entries", flat=True)
+    return [entry.record_id for entries in packed for entry in unpack(bytes(entries))]
+
+
+def cut_off(*, after: int) -> None:
+    """Delete the newest seals and their records, as if they had never been."""
+    for record_id in records_of_seals(after=after):
+        execute(f"DELETE FROM {TABLE} WHERE id = %s", key_of(record_id))  # noqa: S608
+    execute(f"DELETE FROM {SEALS} WHERE number > %s", after)  # noqa: S608
+
+
+def unlist(record_id: UUID) -> None:
+    UnsealedRecord.objects.filter(record_id=record_id).delete()
+
+
+def put_into_list(record_id: UUID) -> None:
+    unlist(record_id)
+    UnsealedRecord.objects.create(record_id=record_id, sealed_as="final")

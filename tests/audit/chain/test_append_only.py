@@ -1,17 +1,22 @@
 """The database's own guard of the operations log, tried with SQL that goes around Django."""
 # ruff: noqa: S608 - constants are put together here
 
+from collections.abc import Iterator
+from io import StringIO
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.apps import apps
+from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 
 from audit import log
-from audit.chain.append_only import SEALS, TABLE
+from audit.chain import marks
 from audit.chain.sealing import seal_records
-from audit.models import OperationRecord
+from audit.chain.seals import SEALS, TABLE
+from audit.migrations._unsealed import list_unsealed
+from audit.models import OperationRecord, UnsealedRecord
 from core.call import Surface
 from tests.audit.calls import make_call
 
@@ -131,6 +136,98 @@ def test_sealing_is_noted_once(pending: OperationRecord) -> None:
     assert refused(sql, None, None, key_of(pending))
 
 
+def listed() -> dict[str, str]:
+    return {str(each.record_id): each.sealed_as for each in UnsealedRecord.objects.all()}
+
+
+def test_what_is_to_be_sealed_is_listed(pending: OperationRecord) -> None:
+    key = str(pending.id)
+    assert listed() == {key: "open"}
+    log.keep_open([pending.id])
+    assert listed() == {key: "open"}
+    seal_records()
+    assert listed() == {}
+    log.complete(pending.id, outcome="unknown")
+    assert listed() == {}
+    log.complete(pending.id, outcome="failed")
+    assert listed() == {key: "final"}
+    seal_records()
+    assert listed() == {}
+
+
+def test_the_release_before_takes_what_it_seals_off_the_list(pending: OperationRecord) -> None:
+    sql, key = f"UPDATE {TABLE} SET seal = 1, sealed_as = %s WHERE id = %s", str(pending.id)
+    execute(sql, "open", key_of(pending))
+    assert listed() == {}
+    log.complete(pending.id, outcome="succeeded")
+    assert listed() == {key: "final"}
+    execute(sql, "final", key_of(pending))
+    assert listed() == {}
+    late = log.record_intent(make_call(), log.Intent(operation="users.update"))
+    log.complete(late.id, outcome="succeeded")
+    execute(sql, "open", key_of(late))  # by a worker that read it before it was completed
+    assert listed() == {str(late.id): "final"}
+    forged = log.record_refusal(make_call(), operation="users.update", code="x")
+    execute(sql, "refused", key_of(forged))
+    assert listed() == {str(late.id): "final", str(forged.id): "refused"}
+
+
+@pytest.fixture
+def indexes_of_release_before(transactional_db: None) -> Iterator[None]:
+    execute(f"CREATE INDEX audit_to_seal ON {TABLE} (id)")
+    execute(f"CREATE INDEX of_seal ON {TABLE} (seal)")
+    yield
+    marks.give_up()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("indexes_of_release_before")
+@pytest.mark.parametrize("may_come_back", [True, False])
+def test_records_are_marked_for_the_release_before(may_come_back: bool) -> None:
+    if not may_come_back:
+        for said in ("no longer written again", "slim already"):
+            out = StringIO()
+            call_command("slim_operations_log", stdout=out)
+            assert said in out.getvalue()
+    pending = log.record_intent(make_call(), log.Intent(operation="users.update"))
+    refusal = log.record_refusal(make_call(), operation="users.update", code="x")
+    seal_records()
+    log.complete(pending.id, outcome="succeeded")
+    copied, marked = OperationRecord.objects.filter(id=refusal.id).values().get(), uuid4()
+    copies = ((uuid4(), None), (marked, "final"))
+    for record_id, sealed_as in copies:
+        OperationRecord(**copied | {"id": record_id, "seal": None, "sealed_as": sealed_as}).save(force_insert=True)
+    seal_records()
+    found = {id: state for id, *state in OperationRecord.objects.values_list("id", "seal", "sealed_as")}
+    assert found.pop(marked) == [None, "final"]
+    marked_as = {pending.id: [2, "final"], refusal.id: [1, "final"], copies[0][0]: [None, "refused"]}
+    assert found == (marked_as if may_come_back else {key: [None, None] for key in marked_as})
+    assert listed() == {str(record_id): "refused" for record_id, _ in copies}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("indexes_of_release_before")
+def test_an_upgrade_lists_what_the_release_before_had_still_to_seal() -> None:
+    intents = [log.record_intent(make_call(), log.Intent(operation="users.update")) for _ in range(3)]
+    forged = OperationRecord.objects.filter(id=intents[0].id).values().get() | {"id": uuid4()}
+    OperationRecord(**forged).save(force_insert=True)
+    log.complete(intents[0].id, outcome="succeeded")
+    seal_records()
+    log.complete(intents[1].id, outcome="failed")
+    late = (
+        log.record_refusal(make_call(), operation="users.update", code="x"),
+        log.record_intent(make_call(), log.Intent(operation="users.update")),
+    )
+    states = {forged["id"]: "refused", intents[1].id: "final", late[0].id: "final", late[1].id: "open"}
+    due = {str(key): state for key, state in states.items()}
+    assert listed() == due
+    UnsealedRecord.objects.all().delete()
+    with connection.schema_editor(atomic=False) as editor:
+        for _ in range(2):  # again, where it was interrupted
+            list_unsealed(apps, editor)
+    assert listed() == due
+
+
 def test_seals_stay(closed: OperationRecord) -> None:
     assert seal_records() == 1
     for sql in (f"DELETE FROM {SEALS}", f"UPDATE {SEALS} SET records = 0", f"UPDATE {SEALS} SET mac = 'x'"):
@@ -165,6 +262,19 @@ class TestReplaceOnSqlite:
         sql = f"INSERT OR REPLACE INTO {TABLE} (id, {self.columns}) SELECT %s, {self.columns} FROM {TABLE}"
         assert refused(sql, uuid4().hex)
 
+    def test_a_seal_by_row_number(self, closed: OperationRecord) -> None:
+        assert seal_records() == 1
+        columns = "sealed_at, records, entries, key, mac"
+        with pytest.raises(DatabaseError, match="append-only"):
+            execute(f"REPLACE INTO {SEALS} (rowid, number, {columns}) SELECT rowid, 9, {columns} FROM {SEALS}")
+
+    def test_no_other_index_is_unique(self) -> None:
+        """The guard knows each way in which a row can be in another's way."""
+        with connection.cursor() as cursor:
+            for table, known in ((TABLE, {"audit_one_application_per_change_request"}), (SEALS, set())):
+                cursor.execute(f"SELECT name, origin FROM pragma_index_list('{table}') WHERE \"unique\"")
+                assert {name for name, origin in cursor.fetchall() if origin != "pk"} == known
+
     def test_by_moving_a_row(self, pending: OperationRecord) -> None:
         log.record_intent(make_call(), log.Intent(operation="users.update"))
         assert refused(f"UPDATE OR REPLACE {TABLE} SET rowid = rowid + 1 WHERE id = %s", key_of(pending))
@@ -177,11 +287,12 @@ def test_the_triggers_know_every_column() -> None:
         with connection.cursor() as cursor:
             cursor.execute(names, [TABLE])
             found = {name for (name,) in cursor.fetchall()}
-        assert found == {"audit_no_delete", "audit_no_truncate", "audit_only_complete"}
+        assert found == {"audit_no_delete", "audit_no_truncate", "audit_only_complete", "audit_list_unsealed"}
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [TABLE])
         triggers = dict(cursor.fetchall())
-    assert set(triggers) == {"audit_no_delete", "audit_no_replace", "audit_only_complete"}
+    lists = {f"audit_list_{kind}" for kind in ("new", "completed", "sealed", "refused")}
+    assert set(triggers) == {"audit_no_delete", "audit_no_replace", "audit_only_complete"} | lists
     for column in set(COLUMNS) - COMPLETION:
         assert f"NEW.{column} IS OLD.{column}" in triggers["audit_only_complete"]

@@ -1,4 +1,4 @@
-"""The whole log wiped, or its end, by somebody who may do everything in the database: the mark outside of it tells."""
+"""The whole log wiped, or its end, by somebody who may do everything in the database: the checkpoint reveals it."""
 
 import json
 import stat
@@ -14,9 +14,9 @@ from redis import Redis
 
 from audit import log
 from audit.chain import checkpoint, sealing
-from audit.models import LogSeal, OperationRecord
+from audit.models import LogSeal
 from tests.audit.calls import CALL
-from tests.audit.chain.sealed_log import execute, fill, verify
+from tests.audit.chain.sealed_log import cut_off, fill, verify
 from tests.audit.chain.test_seals import Thief
 from tests.console.pages import text_of
 from tests.support.cast import Console, make_person
@@ -38,8 +38,7 @@ def redis() -> Redis:
 
 def wipe(*, after: int = 0) -> None:
     Thief(seed=1)
-    execute(f"DELETE FROM {OperationRecord._meta.db_table} WHERE seal > %s", after)  # noqa: S608
-    execute(f"DELETE FROM {LogSeal._meta.db_table} WHERE number > %s", after)  # noqa: S608
+    cut_off(after=after)
 
 
 def shown() -> tuple[Any, str]:
@@ -51,7 +50,7 @@ def shown() -> tuple[Any, str]:
 def test_a_whole_log_stands_as_marked() -> None:
     fill(3)
     newest = LogSeal.objects.latest("number")
-    found = checkpoint.find_mark()
+    found = checkpoint.find_checkpoint()
     assert (found["seal"], found["records"], found["mac"]) == (newest.number, newest.records, newest.mac)
     assert stat.S_IMODE(file().stat().st_mode) == 0o600
     assert "as it was written" in verify()
@@ -80,7 +79,7 @@ def test_an_end_that_was_cut_off_is_missed() -> None:
     fill(2)
     left = LogSeal.objects.latest("number")
     fill(3)
-    marked = checkpoint.find_mark()
+    marked = checkpoint.find_checkpoint()
     wipe(after=left.number)
     told = f"{marked['records'] - left.records} records are missing: .* and ends with seal {left.number}"
     with pytest.raises(CommandError, match=told):
@@ -89,11 +88,11 @@ def test_an_end_that_was_cut_off_is_missed() -> None:
 
 def test_a_log_that_goes_on_after_it_was_wiped_does_not_cover_it() -> None:
     fill(2)
-    marked = checkpoint.find_mark()
+    marked = checkpoint.find_checkpoint()
     wipe()
     for changes in (1, 1, 4):
         fill(changes)
-        assert checkpoint.find_mark() == marked
+        assert checkpoint.find_checkpoint() == marked
         with pytest.raises(CommandError, match=r"made anew|are missing"):
             verify()
     assert LogSeal.objects.latest("number").number > marked["seal"]
@@ -112,30 +111,30 @@ def test_nothing_is_removed_from_a_log_that_was_cut() -> None:
 )
 def test_a_mark_that_is_not_the_gateways_counts_for_nothing(forged: str) -> None:
     fill(2)
-    marked = checkpoint.find_mark()
+    marked = checkpoint.find_checkpoint()
     wipe()
     file().write_bytes(forged.encode("utf-8", "surrogatepass"))
-    assert checkpoint.find_mark() == marked, "the one in Redis"
+    assert checkpoint.find_checkpoint() == marked, "the one in Redis"
     redis().set(checkpoint._KEY, forged.encode("utf-8", "surrogatepass"))
-    assert checkpoint.find_mark() is None
+    assert checkpoint.find_checkpoint() is None
 
 
 def test_a_mark_put_back_to_an_earlier_one_is_none_where_the_other_is_left() -> None:
     fill(1)
     earlier = file().read_bytes()
     fill(3)
-    latest = checkpoint.find_mark()
+    latest = checkpoint.find_checkpoint()
     file().write_bytes(earlier)
-    assert checkpoint.find_mark() == latest
+    assert checkpoint.find_checkpoint() == latest
     changed = json.loads(earlier) | {"seal": 99}
     file().write_text(json.dumps(changed))
-    assert checkpoint.find_mark() == latest
+    assert checkpoint.find_checkpoint() == latest
 
 
 def test_without_redis_or_a_folder_to_write_to_the_log_is_sealed_all_the_same(tmp_path: Path) -> None:
     with override_settings(DATA_DIR=tmp_path / "missing", REDIS_URL="unix:///nowhere/redis.sock"):
         fill(2)
-        assert checkpoint.find_mark() is None
+        assert checkpoint.find_checkpoint() is None
         assert "as it was written" in verify()
 
 
@@ -151,7 +150,7 @@ def test_the_end_of_a_restored_database_is_accepted_when_said_so() -> None:
     assert shown()[0] is None
     log.record_intent(CALL, log.Intent(operation="users.update"))
     sealing.seal_records()
-    assert checkpoint.find_mark()["seal"] == left + 1
+    assert checkpoint.find_checkpoint()["seal"] == left + 1
     wipe()
     call_command("verify_operations_log", restored=True, stdout=out)
-    assert checkpoint.find_mark() is None
+    assert checkpoint.find_checkpoint() is None

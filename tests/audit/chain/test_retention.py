@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from audit import identifiers, log
 from audit.chain import retention, sealing
-from audit.chain.append_only import SEALS, TABLE, deletions_allowed
 from audit.chain.retention import NotRemoved, remove_records
+from audit.chain.seals import SEALS, TABLE, deletions_allowed
 from audit.chain.verification import find_tampering
 from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
@@ -244,6 +244,22 @@ def test_months_that_were_removed_already(now_is: In) -> None:
     expire("2021-07")
     with pytest.raises(CommandError, match="removed already"):
         expire("2021-06")
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite has one writer at a time")
+def test_nobody_waits_for_a_removal_and_it_for_nobody(now_is: In) -> None:
+    """A lock that a vacuum or a writer does not share would make everybody queue behind it."""
+    fill(now_is)
+    held = "SELECT DISTINCT mode FROM pg_locks WHERE relation = %s::regclass AND pid = pg_backend_pid()"
+    with transaction.atomic(), connection.cursor() as cursor:
+        with deletions_allowed():
+            cursor.execute(f"DELETE FROM {TABLE}")
+            assert cursor.rowcount == 24
+            cursor.execute(held, [TABLE])
+            assert {mode for (mode,) in cursor.fetchall()} <= {"AccessShareLock", "RowShareLock", "RowExclusiveLock"}
+        transaction.set_rollback(True)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        execute(f"DELETE FROM {TABLE}")
 
 
 class TestThieves:

@@ -17,16 +17,15 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from audit import log
-from audit.chain import checkpoint, head_export, sealing
-from audit.chain.append_only import SEALS, TABLE
-from audit.chain.seals import seal_after
+from audit.chain import checkpoint, sealing
+from audit.chain.seals import SEALS, TABLE, seal_after
 from audit.chain.verification import Finding, find_tampering
 from audit.migrations._append_only import release_records
-from audit.models import LogSeal, OperationRecord
+from audit.models import LogSeal, OperationRecord, UnsealedRecord
 from core.configuration import OperationsLogSection
 from gateway import tasks
 from tests.audit.calls import CALL
-from tests.audit.chain.sealed_log import execute, fill, key_of, verify, write_change
+from tests.audit.chain.sealed_log import cut_off, execute, fill, key_of, put_into_list, unlist, verify, write_change
 from tests.console.pages import text_of
 from tests.support.cast import Console, make_person
 
@@ -93,28 +92,41 @@ def test_of_two_that_seal_at_once_one_gives_way(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's plan goes by the table's size")
 def test_sealing_does_not_go_through_the_whole_log() -> None:
-    assert "USING INDEX audit_to_seal" in sealing._due_records()[: sealing.RECORDS_OF_A_SEAL].explain()
+    plan = sealing._due_records()[: sealing.RECORDS_OF_A_SEAL].explain()
+    assert "SCAN audit_unsealedrecord USING INDEX" in plan
+    assert "TEMP B-TREE" not in plan
 
 
 def test_a_forged_record_gets_no_seal() -> None:
     fill(1)
     forged = OperationRecord.objects.latest("id")
-    forged.id, forged.seal, forged.sealed_as = uuid4(), None, None
+    forged.id = uuid4()
     forged.save(force_insert=True)
     sealing.seal_records()
     with pytest.raises(CommandError, match=f"tampered with: record {forged.id} was inserted or changed"):
         verify()
 
 
+def copy(record_id: UUID, under: UUID) -> None:
+    names = ", ".join(field.column for field in OperationRecord._meta.local_concrete_fields if field.column != "id")
+    execute(
+        f"INSERT INTO {TABLE} (id, {names}) SELECT %s, {names} FROM {TABLE} WHERE id = %s",
+        key_of(under),
+        key_of(record_id),
+    )
+
+
 class Thief:
     """Somebody with SQL access and without triggers in the way."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, waiting: UUID | None = None, unsealed: UUID | None = None) -> None:
         self.random = random.Random(seed)  # noqa: S311 - chooses what to spoil
         with connection.schema_editor() as editor:
             release_records(apps, editor)
-        self.ids = list(OperationRecord.objects.order_by("id").values_list("id", flat=True))
-        self.head = head_export.head()
+        closed = OperationRecord.objects.exclude(outcome="pending").order_by("id")
+        self.ids = list(closed.values_list("id", flat=True))
+        self.head = checkpoint.head()
+        self.waiting, self.unsealed = waiting, unsealed
 
     def tamper(self) -> UUID | None:
         """Do something; the record that has to be named, None where a seal itself is spoiled."""
@@ -126,6 +138,8 @@ class Thief:
             self.swap,
             self.reopen,
             self.unseal,
+            self.end,
+            self.hide,
             self.cut,
             self.spoil,
         )
@@ -158,17 +172,15 @@ class Thief:
         return victim
 
     def insert(self) -> UUID:
-        """A copy of a record under another id: unsealed, or said to be in the seal of the first."""
-        columns = [f.column for f in OperationRecord._meta.local_concrete_fields if f.column != "id"]
+        """A copy of a record under another identifier, which the list need not have."""
+        forged, other = uuid4(), self.random.choice(self.ids)
         if self.random.random() < 0.5:
-            columns = [name for name in columns if name not in ("seal", "sealed_as")]
-        names, forged = ", ".join(columns), uuid4()
-        execute(
-            f"INSERT INTO {TABLE} (id, {names}{'' if 'seal' in columns else ', seal'})"
-            f" SELECT %s, {names}{'' if 'seal' in columns else ', NULL'} FROM {TABLE} WHERE id = %s",
-            key_of(forged),
-            key_of(self.random.choice(self.ids)),
-        )
+            forged = UUID(int=other.int ^ 1)  # of the same moment
+        copy(other, forged)
+        if self.random.random() < 0.5:
+            unlist(forged)
+        if self.random.random() < 0.5:
+            put_into_list(other)  # as if another one was there twice
         return forged
 
     def swap(self) -> UUID:
@@ -181,26 +193,33 @@ class Thief:
 
     def reopen(self) -> UUID:
         """As if a completed change had not been completed."""
-        victim = OperationRecord.objects.get(id=self.random.choice(self.ids[::2]))
+        victim = self.random.choice(self.ids[::2])
         execute(
-            f"UPDATE {TABLE} SET outcome = 'pending', completed_at = NULL, server = NULL, sealed_as = 'open'"
-            " WHERE id = %s",
-            key_of(victim.id),
+            f"UPDATE {TABLE} SET outcome = 'pending', completed_at = NULL, server = NULL WHERE id = %s", key_of(victim)
         )
-        return victim.id
+        return victim
 
     def unseal(self) -> UUID:
-        """Take a record out of its seal, to change it and have it sealed again."""
+        """Change a record, to have it sealed again."""
         victim = self.random.choice(self.ids)
-        execute(f"UPDATE {TABLE} SET seal = NULL, sealed_as = NULL, code = 'X' WHERE id = %s", key_of(victim))
+        execute(f"UPDATE {TABLE} SET code = 'X' WHERE id = %s", key_of(victim))
+        put_into_list(victim)
         return victim
+
+    def end(self) -> UUID:
+        """Complete an open record without the list."""
+        execute(f"UPDATE {TABLE} SET outcome = 'failed' WHERE id = %s", key_of(self.waiting))
+        unlist(self.waiting)
+        return self.waiting
+
+    def hide(self) -> UUID:
+        """Delete a record that is to be sealed."""
+        execute(f"DELETE FROM {TABLE} WHERE id = %s", key_of(self.unsealed))
+        return self.unsealed
 
     def cut(self) -> None:
         """The newest seals and their records, as if they had never been."""
-        newest = LogSeal.objects.latest("number").number
-        kept = self.random.randrange(newest)
-        execute(f"DELETE FROM {TABLE} WHERE seal > %s", kept)
-        execute(f"DELETE FROM {SEALS} WHERE number > %s", kept)
+        cut_off(after=self.random.randrange(LogSeal.objects.latest("number").number))
 
     def spoil(self) -> None:
         number = self.random.choice(list(LogSeal.objects.values_list("number", flat=True)))
@@ -214,7 +233,9 @@ class Thief:
 
 def test_every_tampering_is_found_and_named() -> None:
     fill(6)
-    thief = Thief(seed=20261121)
+    waiting = write_change()
+    sealing.seal_records()
+    thief = Thief(seed=20261121, waiting=waiting.id, unsealed=write_change().id)
     for trial in range(TAMPERINGS):
         with transaction.atomic():
             victim = thief.tamper()
@@ -246,8 +267,7 @@ def test_without_a_mark_only_a_head_tells_that_the_end_was_cut(tmp_path: Path, m
     fill(1)
     assert "as it was written" in verify(head=file)
     Thief(seed=1)
-    execute(f"DELETE FROM {TABLE} WHERE seal > %s", kept)
-    execute(f"DELETE FROM {SEALS} WHERE number > %s", kept)
+    cut_off(after=kept)
     assert "as it was written" in verify()
     with pytest.raises(CommandError, match="cut or made anew"):
         verify(head=file)
@@ -306,8 +326,7 @@ def test_records_of_before_an_exchange_are_not_refused() -> None:
     with override_settings(LOG_KEYS=["new"]):
         log.record_refusal(CALL, operation="users.delete", code="Auth.Forbidden")
         assert sealing.seal_records() == 1
-        waiting.refresh_from_db()
-        assert waiting.sealed_as is None
+        assert UnsealedRecord.objects.get(record_id=waiting.id).sealed_as == "open"
     with override_settings(LOG_KEYS=["new", "old"]):
         assert sealing.seal_records() == 1
         assert not list(find_tampering())
@@ -332,11 +351,11 @@ def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-        first = head_export.head()
+        first = checkpoint.head()
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-    assert [json.loads(line) for line in file.read_text().split("\n") if line] == [first, head_export.head()]
+    assert [json.loads(line) for line in file.read_text().split("\n") if line] == [first, checkpoint.head()]
     lost = OperationsLogSection(HeadFile=str(tmp_path / "missing" / "head.json"))
     with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": lost})):
         tasks.keep_log_head()
@@ -347,10 +366,10 @@ def test_the_furthest_of_the_heads_in_a_file_counts() -> None:
     """Whoever may add lines may add an old head, too; and a line may have been cut off."""
     old, new = {"seal": 1, "mac": "a"}, {"seal": 2, "mac": "b"}
     text = "".join(f"{json.dumps(head)}\n" for head in (old, new, old))
-    assert head_export.latest_head(text)["seal"] == head_export.latest_head(text + '{"seal": 3, "m')["seal"] == 2
+    assert checkpoint.latest_head(text)["seal"] == checkpoint.latest_head(text + '{"seal": 3, "m')["seal"] == 2
     for nothing in ("", '{"seal": 3, "m', "{}", "[]\n", '{"seal": 1}\n', "no\n" + text):
         with pytest.raises(ValueError, match="no head"):
-            head_export.latest_head(nothing)
+            checkpoint.latest_head(nothing)
 
 
 def test_a_head_that_was_cut_off_spoils_no_later_one(tmp_path: Path) -> None:
@@ -358,11 +377,11 @@ def test_a_head_that_was_cut_off_spoils_no_later_one(tmp_path: Path) -> None:
     file = tmp_path / "head.json"
     write_change()
     tasks.seal_log()
-    found = head_export.head()
+    found = checkpoint.head()
     assert found is not None
-    head_export.append_head(found, file)
+    checkpoint.append_head(found, file)
     whole = file.read_text()
     for length in range(len(whole)):
         file.write_text(whole + whole[:length])
-        head_export.append_head({**found, "seal": 2}, file)
-        assert head_export.latest_head(file.read_text())["seal"] == 2, length
+        checkpoint.append_head({**found, "seal": 2}, file)
+        assert checkpoint.latest_head(file.read_text())["seal"] == 2, length

@@ -18,20 +18,22 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.test import Client, override_settings
 from django.utils import timezone
+from jsonschema import Draft202012Validator
+from jsonschema import ValidationError as NotDescribed
 
 from approvals.models import Status
 from approvals.states import move
 from audit import log
 from audit.chain import sealing
-from audit.models import OperationRecord
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from audit.read_buffer import reads
 from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
-from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from core.configuration import WebhooksSection
-from core.network.outbound_policy import may_be_reached, parse
+from core.ip_addresses import may_be_reached
 from directory.shapes.proposal import Target
 from keys.models import Person
+from lab.commands import PROJECT
 from lab.samba.certificates import CertificateAuthority
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call
@@ -94,6 +96,13 @@ def write_change() -> None:
     log.complete(record.id, outcome="succeeded")
 
 
+def require_documented(event: Any) -> None:
+    """Fail unless the machine surface's document describes an event with this content."""
+    document = json.loads((PROJECT / "docs" / "openapi" / "api.json").read_text())
+    posted = document["webhooks"][event["type"]]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    Draft202012Validator({**posted, "components": document["components"]}).validate(event)
+
+
 def due_now() -> None:
     WebhookDelivery.objects.filter(state="waiting").update(next_at=timezone.now())
 
@@ -135,6 +144,28 @@ def test_each_closed_record_makes_one_event(endpoint: WebhookEndpoint) -> None:
     sealing.seal_records()
     sealing.seal_records()
     assert [delivery.event for delivery in WebhookDelivery.objects.all()] == ["operation.failed"]
+
+
+def test_events_are_as_documented(endpoint: WebhookEndpoint) -> None:
+    endpoint.events = ["changes", "change-requests"]
+    endpoint.save()
+    write_change()
+    request = hold(make_call())
+    move(request.id, Status.PENDING, Status.APPROVED)
+    sealing.seal_records()
+    events = [json.loads(delivery.body) for delivery in WebhookDelivery.objects.all()]
+    named = {"operation.succeeded", "change-request.pending", "change-request.approved"}
+    assert {event["type"] for event in events} >= named
+    for event in events:
+        require_documented(event)
+    del events[0]["data"]["id"]
+    with pytest.raises(NotDescribed):
+        require_documented(events[0])
+
+
+def test_every_event_is_documented() -> None:
+    document = json.loads((PROJECT / "docs" / "openapi" / "api.json").read_text())
+    assert list(document["webhooks"]) == [event.name for event in webhooks.all_events()]
 
 
 def test_an_endpoint_gets_what_it_asked_for(endpoint: WebhookEndpoint) -> None:
@@ -249,7 +280,7 @@ def test_private_addresses_are_refused(host: str) -> None:
     ],
 )
 def test_addresses_that_may_be_reached(address: str, networks: list[str], allowed: bool) -> None:
-    assert may_be_reached(parse(address), map(ip_network, networks)) is allowed
+    assert may_be_reached(address, map(ip_network, networks)) is allowed
 
 
 def test_plain_http_is_refused() -> None:
@@ -313,7 +344,7 @@ def test_delivered_events_are_forgotten_in_time(endpoint: WebhookEndpoint) -> No
     for state in ("delivered", "dead"):
         old = WebhookDelivery.objects.create(endpoint=endpoint, event="x", body="{}", state=state)
         WebhookDelivery.objects.filter(id=old.id).update(created_at=timezone.now() - timedelta(days=8))
-    assert webhooks.forget_delivered() == 1
+    assert webhooks.delete_delivered() == 1
     assert WebhookDelivery.objects.get().state == "dead"
 
 

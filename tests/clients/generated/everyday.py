@@ -1,4 +1,4 @@
-"""Everyday work by the client that openapi-generator makes in Python: search, read, update, an error."""
+"""Everyday work by the client that openapi-generator makes in Python: search, read, a dry run, update, an error."""
 
 import os
 import sys
@@ -21,6 +21,12 @@ with ApiClient(configuration) as client:
     changes = UpdateAccount(
         replace={"title": ReplaceValue("Countess")}, account=AccountPart(expires_at="2199-01-01T00:00:00Z")
     )
+    # Read as JSON, changed and sent again: what nobody mentioned is not sent.
+    changes = UpdateAccount.from_dict(changes.to_dict())
+    planned = users.users_update(found.id, update_account=changes, dry_run=True)
+    assert len(planned.actual_instance.changes) == 2
+    assert AccountPart.from_dict({"passwordNeverExpires": True}).to_dict() == {"passwordNeverExpires": True}
+
     updated = users.users_update(
         found.id, update_account=changes, if_match=f'"{read.version}"', x_change_reason="Promoted"
     )

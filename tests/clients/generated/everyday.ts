@@ -1,4 +1,4 @@
-/** Everyday work by the client that openapi-generator makes in TypeScript: search, read, update, an error. */
+/** Everyday work by the client that openapi-generator makes in TypeScript: search, read, a dry run, update, an error. */
 
 import { Configuration, ResponseError, UsersApi } from "./generated/index.js";
 
@@ -12,9 +12,12 @@ const [found] = page.items;
 if (found === undefined) throw new Error("nobody was found");
 
 const read = await users.usersRead({ id: found.id });
+const updateAccount = { replace: { title: "Countess" }, account: { expiresAt: "2199-01-01T00:00:00Z" } };
+const planned = await users.usersUpdate({ id: found.id, updateAccount, dryRun: true });
+if (!("changes" in planned) || planned.changes.length !== 2) throw new Error("no dry run");
 const updated = await users.usersUpdate({
   id: found.id,
-  updateAccount: { replace: { title: "Countess" }, account: { expiresAt: new Date("2199-01-01T00:00:00Z") } },
+  updateAccount,
   ifMatch: `"${read.version}"`,
   xChangeReason: "Promoted",
 });

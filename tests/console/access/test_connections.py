@@ -51,7 +51,7 @@ def test_a_connection_is_made_and_changed_and_its_password_never_shown(console: 
     assert (untested.status, "nothing listens on port 1" in text_of(untested)) == (400, True)
     assert not DirectoryConnection.objects.exists()
     told = followed(console, console.submit("/console/connections/new", **FIELDS, anyway="on"))
-    assert "The connection is made." in told
+    assert "The connection was created." in told
     made = DirectoryConnection.objects.get()
     assert (made.urls, made.enabled, made.bind_password) == (
         *(["ldaps://127.0.0.1:1", "ldaps://127.0.0.1:2"], True, "the secret of it"),

@@ -148,11 +148,11 @@ def test_a_key_that_is_refused_says_that_its_role_is_there(console: Console) -> 
     answer = make(console)
     assert answer.headers["Location"] == f"{PATH}/key", "the step that it is about"
     page = followed(console, answer)
-    assert "The role HR is made and chosen now. The key is not made yet." in page
+    assert "The role HR was created and is chosen now. The key has not been created yet." in page
     assert "Choose a future date." in page
     assert Role.objects.count() == 1
     go(console, "key", "directory", name="HR import", owner="grace", expiresAt="")
-    assert "HR import is made" in followed(console, make(console))
+    assert "HR import was created" in followed(console, make(console))
     assert (ApiKey.objects.get().role, Role.objects.count()) == (Role.objects.get(), 1)
 
 
@@ -174,7 +174,7 @@ def test_what_was_changed_in_another_window_is_looked_at_again(console: Console,
     page = console.submit(f"{PATH}/check", go="on", digest=seen)
     assert "Something was changed since you saw this" in text_of(page)
     assert not ApiKey.objects.exists()
-    assert "HR import is made" in followed(console, make(console))
+    assert "HR import was created" in followed(console, make(console))
     assert ApiKey.objects.get().supervision_level == "act"
 
 
@@ -192,7 +192,7 @@ def test_whoever_is_no_superuser_makes_keys_of_their_own(corp: DirectoryConnecti
     make_person("grace")
     page = fields_of(ada.get(f"{PATH}/key"))
     assert "grace" not in page
-    assert "Only a superuser makes keys for others." in page
+    assert "Only superusers can create keys for others." in page
     choices = fields_of(ada.get(f"{PATH}/role"))
     assert f'value="{READ}">' in choices
     assert f'value="{UNLOCK}" disabled' in choices
@@ -200,7 +200,7 @@ def test_whoever_is_no_superuser_makes_keys_of_their_own(corp: DirectoryConnecti
     go_all_the_way(ada, role, owner="grace")
     assert make(ada).status == 403
     go(ada, "key", "directory", name="mine", owner="ada")
-    assert "mine is made" in followed(ada, make(ada))
+    assert "mine was created" in followed(ada, make(ada))
 
 
 def test_whoever_may_not_make_keys_gets_no_step(role: Role) -> None:

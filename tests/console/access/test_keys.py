@@ -168,7 +168,7 @@ def test_nobody_writes_over_what_somebody_else_has_changed(
     fields = {"name": "Mine", "allowedAddresses": "", "supervisionLevel": "act", "version": version}
     answer = console.submit(f"{path}/edit", **fields)
     assert answer.status == 412
-    assert "Somebody else changed the key while you were at it." in text_of(answer)
+    assert "Somebody else changed the key while you were editing it." in text_of(answer)
     assert 'value="Mine"' in fields_of(answer)
     assert ApiKey.objects.get().name == "Somebody else's"
 
@@ -197,7 +197,7 @@ def test_rotating_shows_the_new_value_once(console: Console, integration: Integr
     again = text_of(console.get(shown))
     assert value not in again
     assert "If it was lost, rotate the key." in again
-    assert "The value before ends in" in followed(console, console.submit(f"{path}/rotate", grace="86400"))
+    assert "The old value ends in" in followed(console, console.submit(f"{path}/rotate", grace="86400"))
     assert not works(integration), "at most two are ever valid"
     assert console.submit(f"{path}/rotate", grace="soon").status == 400
     assert console.get(f"{path}/rotate").status == 302

@@ -97,7 +97,7 @@ def test_a_person_is_made_named_and_given_permissions(console: Console) -> None:
     assert 'id="password-error"' in fields_of(weak)
     assert 'value="alan"' in fields_of(weak)
     assert 'value="password"' not in fields_of(weak)
-    assert "The account is made." in followed(console, console.submit("/console/people/new", **fields))
+    assert "The account was created." in followed(console, console.submit("/console/people/new", **fields))
     assert sign_in("alan", "an unusual phrase") == 200
     alan = Person.objects.get(username="alan")
     path, seen = f"/console/people/{alan.public_id}", version_of(console, alan)

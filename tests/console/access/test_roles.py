@@ -63,7 +63,7 @@ def test_a_role_is_made_from_its_groups_of_permissions(console: Console) -> None
     assert groups[0] == "What it gives"
     assert {"Reading", "Users", "Groups", "Accounts"} <= set(groups)
     made = console.submit("/console/roles/new", name=" HR ", description="", scopes="", permissions=[READ, UNLOCK])
-    assert "The role is made." in followed(console, made)
+    assert "The role was created." in followed(console, made)
     again = console.submit("/console/roles/new", name="HR", scopes="", permissions=[UNLOCK])
     assert (again.status, Role.objects.filter(name="HR").count()) == (409, 1)
     assert f'value="{UNLOCK}" checked' in fields_of(again), "what was chosen is kept"
@@ -87,7 +87,7 @@ def test_a_change_of_a_role_is_told_before_it_holds_for_its_keys(
     seen = fields_of(console.submit(f"{path}/preview", **fields)).partition('name="consequences" value="')[2]
     fields["consequences"] = seen.partition('"')[0]
     saved = console.submit(f"{path}/edit", version=version_of(console, role), **fields)
-    assert "Saved. It holds for every key" in followed(console, saved)
+    assert "Saved. It applies to every key" in followed(console, saved)
     assert integration.get("/api/me").body["permissions"] == [READ, UNLOCK]
 
 
@@ -96,7 +96,7 @@ def test_nobody_writes_over_what_somebody_else_has_changed(console: Console, rol
     console.patch(f"/rest/roles/{role.id}", {"description": "Somebody else's"})
     answer = console.submit(f"{path}/edit", version=seen, name="Mine", scopes="", permissions=[READ])
     assert answer.status == 412
-    assert "Somebody else changed the role while you were at it." in text_of(answer)
+    assert "Somebody else changed the role while you were editing it." in text_of(answer)
     assert 'value="Mine"' in fields_of(answer)
     assert f'value="{seen}"' in fields_of(answer), "sending it again is refused again"
     assert Role.objects.get().name == "Help desk"

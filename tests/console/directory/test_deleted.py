@@ -141,6 +141,9 @@ def test_the_list_is_searched_and_exported(console: Console, directory: Director
     assert second in text
     assert called == 'attachment; filename="deleted-objects.csv"'
     assert console.get(f"{PATH}?filter=(cn").status == 400
+    refused = console.get(f"{PATH}?filter=(accountExpires<=tomorrow)")
+    assert refused.status == 400
+    assert ">t</mark>omorrow)" in refused.body.decode()
 
 
 def test_each_may_do_what_their_permissions_say(

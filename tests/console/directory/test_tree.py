@@ -61,7 +61,7 @@ def test_units_alone_are_offered_where_only_they_will_do(
 def test_a_level_comes_by_itself_and_in_parts(
     console: Console, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("console.directory.tree._SHOWN_AT_ONCE", 2)
+    monkeypatch.setattr("console.directory.browse._LEVEL_PAGE_SIZE", 2)
     names = [directory.add_unit(name, parent=organizational_unit) for name in ("One", "Two", "Three")]
     query = {"base": str(directory.guid(organizational_unit)), "field": "place"}
     answer = console.get(f"/console/directory/tree?{urlencode(query)}")

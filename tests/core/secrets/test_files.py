@@ -9,8 +9,7 @@ import pytest
 from core.configuration import SECRET_VARIABLES, BadConfiguration, load_configuration
 from core.deployment import database_from
 from core.redis.urls import redis_from
-from core.secrets.files import with_secrets_from_files
-from core.secrets.keyring import encryption_keys_from, log_keys_from, new_encryption_key
+from core.secrets.keyring import encryption_keys_from, log_keys_from, new_encryption_key, with_secrets_from_files
 from lab.commands import PROJECT
 
 

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from active_directory import Client, OutcomeUnknown, Write
-from audit.model_changes.unattended import call_of_command
+from audit.model_changes.recording import call_of_command
 from audit.models import OperationRecord
 from directory.changes import bind_password_rotation
 from directory.lookup.connection import get_client
@@ -171,7 +171,7 @@ def test_a_kill_around_the_write_loses_nothing(
 
     long_ago = timezone.now() - timedelta(minutes=10)
     DirectoryConnection.objects.update(pending_since=long_ago)
-    bind_password_rotation.settle_interrupted()
+    bind_password_rotation.settle_interrupted_rotations()
     settled = DirectoryConnection.objects.get(pk=row.pk)
     assert settled.pending_since is None
     assert settled.bind_password == (row.pending_bind_password if is_applied else PASSWORD)

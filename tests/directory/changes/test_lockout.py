@@ -110,11 +110,11 @@ def test_nothing_else_tries_a_password() -> None:
     assert places == {
         # The rotation finds out which of the gateway's own two passwords its account has, by `bind_attempts`.
         "authenticate": {
-            "keys/sign_in/directory_people.py",
+            "keys/sign_in/credentials.py",
             "directory/changes/bind_password_rotation.py",
             "directory/queries/bind_attempts.py",
         },
-        # `sign_in_by` exchanges it as the process starts.
+        # `use_opener` exchanges it as the process starts.
         "open_connection": {"directory/lookup/connection.py", "directory/queries/bind_attempts.py"},
         "write_many": {"directory/outcomes/writer.py"},
         "write": {"directory/outcomes/writer.py"},

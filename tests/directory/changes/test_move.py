@@ -7,7 +7,7 @@ import pytest
 
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
-from directory.changes.checks import subtrees
+from directory.changes import tree
 from lab.directory import Directory, random_name
 from lab.proxy import FaultyProxy
 from tests.directory.changes.test_delete import protect_from_deletion
@@ -91,7 +91,7 @@ def test_a_container_that_holds_accounts_moves_as_a_unit_does(
 def test_a_large_subtree_is_said_to_take_a_while(
     integration: Integration, directory: Directory, here: str, there: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subtrees, "LARGE", 3)
+    monkeypatch.setattr(tree, "LARGE_SUBTREE", 3)
     unit = directory.guid(directory.add_unit("Large", parent=here))
     told = "can take the domain controller a minute"
     for name, is_told in (("one", False), ("two", False), ("three", True)):

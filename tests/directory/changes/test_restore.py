@@ -8,7 +8,7 @@ import pytest
 
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
-from gateway.pipeline import dependent_changes
+from gateway.pipeline import execute
 from lab.directory import PASSWORD, Directory
 from tests.directory.changes.restoring import PATH, refused, restore
 from tests.directory.supervised import approve
@@ -80,7 +80,7 @@ class TestRecycleBin:
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
         with monkeypatch.context() as patch:
-            patch.setattr(dependent_changes, "execute", Mock(side_effect=Killed))
+            patch.setattr(execute, "execute_dependent_changes", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 restore(integration, user)
         settle()
@@ -93,7 +93,7 @@ class TestRecycleBin:
         """As Windows: nothing but the restore itself is written."""
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
-        monkeypatch.setattr("directory.changes.restoring.restore.is_samba", lambda _: False)
+        monkeypatch.setattr("directory.changes.restore.is_samba", lambda _: False)
         warnings = restore(integration, user, query="?dryRun=true").body["warnings"]
         assert not any("password" in warning for warning in warnings)
         assert restore(integration, user).status == 200

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client, ServerSettings
-from active_directory.writes.reanimation import reanimate
+from active_directory.writes import reanimate
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.outcomes.evidence import evidence_of, find_outcome

@@ -40,7 +40,7 @@ def set_outside(directory: Directory, id: UUID, schema: Schema, estate: Estate) 
     """Refer to what is outside in every attribute that the object takes, and to what is inside where two fit."""
     taken = set()
     for name, (attribute, form) in references(schema).items():
-        if attribute.back_link or is_credential(name) or name == "primaryGroupID":
+        if attribute.is_back_link or is_credential(name) or name == "primaryGroupID":
             continue
         outside, inside = (
             octets(attribute, form, estate.value(attribute, form, of)) for of in (estate.right, estate.seen)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from audit.deletions import CLOCKS_DIFFER_BY
+from audit.log_queries import CLOCKS_DIFFER_BY
 from core.call import SupervisionLevel
-from directory.changes import identities
+from directory.changes import references
 from directory.models import DirectoryConnection
 from gateway.pipeline import recording
 from lab.directory import Directory, random_name
@@ -60,8 +60,8 @@ def removed(
 @pytest.fixture
 def old_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records as they were before they kept identities beside names, on a machine with one clock."""
-    monkeypatch.setattr(recording, "recorded", lambda *_: {})
-    monkeypatch.setattr(identities, "CLOCKS_DIFFER_BY", timedelta(0))
+    monkeypatch.setattr(recording, "evidence_with_references", lambda _, change: change.evidence)
+    monkeypatch.setattr(references, "CLOCKS_DIFFER_BY", timedelta(0))
 
 
 def let_a_second_pass() -> None:
@@ -139,7 +139,7 @@ class TestOlderRecords:
     def test_who_may_have_been_renamed_by_a_clock_that_is_behind(
         self, integration: Integration, directory: Directory, group: UUID, removed: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(identities, "CLOCKS_DIFFER_BY", CLOCKS_DIFFER_BY)
+        monkeypatch.setattr(references, "CLOCKS_DIFFER_BY", CLOCKS_DIFFER_BY)
         assert refused(revert(integration, removed)) == NOT_REVERTIBLE
         assert directory.members(group) == set()
 

@@ -120,7 +120,7 @@ def test_every_syntax_is_written_as_it_is_read(integration: Integration, ada: UU
         ({"replace": {"mail": "a"}, "add": {"Mail": "b"}}, "Conflict", "#/add/Mail"),
         ({"clear": ["mail"], "remove": {"mail": "b"}}, "Conflict", "#/remove/mail"),
         ({"replace": {"mail": "a", "MAIL": "b"}}, "Conflict", "#/replace/MAIL"),
-        ({"replace": {"accountExpires": "never"}, "account": {"expiresAt": None}}, "Conflict", "#/account"),
+        ({"replace": {"accountExpires": "never"}, "account": {"expiresAt": "never"}}, "Conflict", "#/account"),
     ],
 )
 def test_what_is_refused(
@@ -147,6 +147,8 @@ def test_what_is_refused(
         ({"account": {"expiresAt": "9999-12-31T23:59:59-23:59"}}, "Request.Invalid"),
         ({"account": {"expiresAt": "1601-01-01T00:00:00Z"}}, "Request.Invalid"),
         ({"account": {"expiresAt": "1500-01-01T00:00:00Z"}}, "Request.Invalid"),
+        ({"account": {"expiresAt": None}}, "Request.Invalid"),
+        ({"account": {"expiresAt": "Never"}}, "Request.Invalid"),
         ({"account": {"passwordNeverExpires": "yes"}}, "Request.Invalid"),
         ({"account": {"enabled": True}}, "Request.UnknownMember"),
         ([], "Request.Invalid"),
@@ -208,7 +210,9 @@ def test_account_options(integration: Integration, ada: UUID, directory: Directo
     control = int(directory.text(ada, "userAccountControl") or 0)
     assert control == 0x10220  # PASSWD_NOTREQD, which the account had, is kept
     account = update(
-        integration, ada, {"account": {"expiresAt": None, "passwordNeverExpires": False, "mustChangePassword": False}}
+        integration,
+        ada,
+        {"account": {"expiresAt": "never", "passwordNeverExpires": False, "mustChangePassword": False}},
     ).body["account"]
     assert (account["expiresAt"], account["passwordNeverExpires"], account["mustChangePassword"]) == (
         None,
@@ -217,6 +221,14 @@ def test_account_options(integration: Integration, ada: UUID, directory: Directo
     )
     account = update(integration, ada, {"account": {"mustChangePassword": True}}).body["account"]
     assert account["mustChangePassword"] is True
+
+
+def test_null_is_no_word_for_never(integration: Integration, ada: UUID, directory: Directory) -> None:
+    directory.modify(ada, accountExpires="134000000000000000")
+    answer = update(integration, ada, {"account": {"expiresAt": None}})
+    [error] = answer.body["errors"]
+    assert (error["pointer"], '"never"' in error["detail"]) == ("#/account/expiresAt", True)
+    assert directory.text(ada, "accountExpires") == "134000000000000000"
 
 
 def test_both_forms_of_never_are_the_same(integration: Integration, ada: UUID, directory: Directory) -> None:

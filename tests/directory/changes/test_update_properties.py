@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from active_directory import AttributeType, Entry, Modification, Schema, Syntax, decode
 from core.shapes import load_body
 from directory.errors import AttributeSingleValued
-from directory.shapes.attribute_updates import AttributeUpdates
+from directory.shapes.inputs import AttributeUpdates
 from directory.shapes.kinds import Kind
-from directory.shapes.modifications import Delta, combine, read_updates
+from directory.shapes.modifications import Delta, delta_of, parse_updates
 from lab.directory import Directory
 from tests.support.cast import Integration
 
@@ -111,11 +111,11 @@ def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[
     return keys | {_key(name, _octets(name, text)) for text in given["add"].get(name, ())}
 
 
-def delta_of(given: Mapping[str, Any], entry: Entry) -> Delta | None:
+def delta_for(given: Mapping[str, Any], entry: Entry) -> Delta | None:
     """What the updates make of an entry; None when they ask for two values where one may be."""
     try:
-        return combine(
-            read_updates(load_body(AttributeUpdates, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT
+        return delta_of(
+            parse_updates(load_body(AttributeUpdates, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT
         )
     except AttributeSingleValued:
         return None
@@ -124,7 +124,7 @@ def delta_of(given: Mapping[str, Any], entry: Entry) -> Delta | None:
 class TestLaws:
     @given(updates(tuple(VALUES)), entries())
     def test_the_modify_leads_to_what_was_asked_for(self, given: dict[str, Any], entry: Entry) -> None:
-        delta = delta_of(given, entry)
+        delta = delta_for(given, entry)
         if delta is None:
             return
         after = modified(entry, delta.modifications)
@@ -133,16 +133,16 @@ class TestLaws:
 
     @given(updates(tuple(VALUES)), entries())
     def test_what_is_as_asked_for_is_not_changed_again(self, given: dict[str, Any], entry: Entry) -> None:
-        delta = delta_of(given, entry)
+        delta = delta_for(given, entry)
         if delta is None:
             return
-        again = delta_of(given, modified(entry, delta.modifications))
+        again = delta_for(given, modified(entry, delta.modifications))
         assert again is not None
         assert (again.modifications, again.changes) == ([], [])
 
     @given(updates(tuple(VALUES)), entries())
     def test_the_changes_tell_what_the_modify_does(self, given: dict[str, Any], entry: Entry) -> None:
-        delta = delta_of(given, entry)
+        delta = delta_for(given, entry)
         if delta is None:
             return
         after = modified(entry, delta.modifications)
@@ -163,7 +163,7 @@ class TestLaws:
     @given(updates(tuple(VALUES)), entries())
     def test_values_that_nobody_named_are_left_alone(self, given: dict[str, Any], entry: Entry) -> None:
         """Not even removed and added again: somebody else may be changing them at this moment."""
-        delta = delta_of({**given, "replace": {}, "clear": []}, entry)
+        delta = delta_for({**given, "replace": {}, "clear": []}, entry)
         if delta is None:
             return
         named = {
@@ -184,7 +184,7 @@ class TestLaws:
             turned[update] = {
                 name.upper(): given[update][name] for name in sorted(given[update], key=lambda name: name != first)
             }
-        one, other = delta_of(given, entry), delta_of(turned, entry)
+        one, other = delta_for(given, entry), delta_for(turned, entry)
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert sorted(map(repr, one.modifications)) == sorted(map(repr, other.modifications))
@@ -195,7 +195,7 @@ def test_values_that_differ_in_case_only_are_not_lost() -> None:
     entry = Entry("CN=x,DC=b", {"otherTelephone": [b"a", b"A", "ß".encode(), b"ss", b"1"]})
 
     def steps(**updates: Any) -> list[tuple[str, tuple[str, ...]]]:
-        delta = delta_of(updates, entry)
+        delta = delta_for(updates, entry)
         assert delta is not None
         return [(step.op, tuple(value.decode() for value in step.values)) for step in delta.modifications]
 

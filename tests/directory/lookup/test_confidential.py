@@ -10,8 +10,7 @@ from uuid import UUID
 import pytest
 
 from active_directory import Schema
-from active_directory.attribute_names import is_credential
-from active_directory.flags import SearchFlags
+from active_directory.constants import SearchFlags, is_credential
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.lookup import connection as connections
@@ -74,7 +73,7 @@ def test_every_confidential_attribute_of_the_schema(
     connection: DirectoryConnection, integration: Integration, unprivileged: Integration, organizational_unit: str
 ) -> None:
     schema = get_client(connection.id).schema
-    names = [known.name for known in schema.attributes.values() if known.confidential]
+    names = [known.name for known in schema.attributes.values() if known.is_confidential]
     assert len(names) > 15
     listed = {item["name"] for item in unprivileged.get("/api/ad/schema/attributes").body["items"]}
     assert listed.isdisjoint(names)

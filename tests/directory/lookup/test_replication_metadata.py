@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from active_directory import answers, streaming
+from active_directory import streaming
 from tests.directory.lookup.test_visibility import Company, company, confined, fetch, found, search
 from tests.support.cast import Integration
 
@@ -24,8 +24,10 @@ KEPT = "replPropertyMetaData"
 def as_on_windows(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each object inside has them, by a fake where the directory's answers come in. They name a person outside."""
 
+    answer = streaming.next_answer
+
     def with_metadata(*arguments: Any, **options: Any) -> Any:
-        rows, end = answers.next_answer(*arguments, **options)
+        rows, end = answer(*arguments, **options)
         for dn, values in rows:
             if dn is not None and dn.endswith(f",{company.inside}"):
                 note = f"{dn}: <pszObjectDn>{company.boss}</pszObjectDn>".encode()
@@ -74,5 +76,5 @@ def test_nobody_who_is_confined_finds_or_orders_by_it(
         assert order(confined, sort) == sorted(order(confined, sort), key=lambda id: UUID(id).bytes_le)
     for text in (f"({name}=*)", f"({name}>=\\00)", f"(!({name}=x))"):
         answer = search(confined, filter=text)
-        assert answer.code == "AD.Filter.Unsupported" or found(answer) == set(), text
+        assert answer.code in ("AD.Filter.Unsupported", "Search.FilterInvalid") or found(answer) == set(), text
     assert (search(integration, base=company.inside, filter=f"({name}=*)").status == 200) is (name == KEPT)

@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import reverse
 
 from active_directory import LdapError
-from audit.model_changes.unattended import call_of_command
+from audit.model_changes.recording import call_of_command
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.models.bind_password_seal import DESTINATION_FIELDS
+from directory.models.connections import DESTINATION_FIELDS
 from directory.queries.connection_test import try_connection
 from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_person

@@ -22,9 +22,9 @@ from lab.directory import Directory
 from lab.domain import Domain
 
 
-def prove(client: Client, write: Write, guid: UUID | None = None) -> None:
-    """Before the write the evidence says no, after it yes; it survives being stored."""
-    entry = client.read(guid, EVIDENCE_ATTRIBUTES) if guid else None
+def prove(client: Client, write: Write, target: UUID | str) -> None:
+    """Before the write the evidence says no, after it yes; it survives being stored. Of an Add the parent is given."""
+    entry = client.read(target, EVIDENCE_ATTRIBUTES)
     evidence = json.loads(json.dumps(evidence_of(write, entry=entry, schema=client.schema)))
     assert find_outcome(client, evidence) is False
     client.write(write)
@@ -36,7 +36,7 @@ def modify(guid: UUID, *steps: Modification) -> Modify:
 
 
 def test_a_new_object(client: Client, organizational_unit: str) -> None:
-    prove(client, Add(f"OU=new,{organizational_unit}", {"objectClass": [b"organizationalUnit"]}))
+    prove(client, Add(f"OU=new,{organizational_unit}", {"objectClass": [b"organizationalUnit"]}), organizational_unit)
 
 
 def test_attributes(client: Client, ada: UUID) -> None:
@@ -130,7 +130,7 @@ def test_an_object_renamed_into_the_name_of_a_new_one(
 ) -> None:
     """It is not what was created, however alike: a revert would delete it."""
     write = Add(f"CN=New,{organizational_unit}", {"objectClass": (b"user",), "sAMAccountName": (b"new-one",)})
-    evidence = evidence_of(write)
+    evidence = evidence_of(write, entry=client.read(ada, EVIDENCE_ATTRIBUTES))
     directory.rename(ada, "New")
     assert find_outcome(client, evidence) is False
     assert find_created(client, evidence) is None

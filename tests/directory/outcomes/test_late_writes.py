@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the answers are waited f
 def integration(domain: Domain, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Integration:
     """With little patience. What the directory needs beforehand is read."""
     configure("Directory", OperationSeconds=2, SubtreeSeconds=120)
-    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+    monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 0.5)
     key = make_integration(make_connection(domain))
     assert key.get("/api/ad/users?q=Administrator").status == 200
     return key

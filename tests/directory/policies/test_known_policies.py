@@ -10,9 +10,8 @@ from datetime import timedelta
 import pytest
 
 from active_directory import Entry
-from directory.policies.known_policies import KnownPolicies
+from directory.policies.known_policies import KnownPolicies, PolicyReach
 from directory.policies.password_policy import PasswordPolicy
-from directory.policies.policy_reach import PolicyReach
 from lab.directory import filetime
 
 DAY = 86_400
@@ -71,7 +70,7 @@ def account(*, days: float = 100, group: str = STAFF, control: int = 0x200, name
     ],
 )
 def test_it_is_known_or_not(entry: Entry, control: int | None) -> None:
-    assert known().control_of(entry) == control
+    assert known().computed_control_of(entry) == control
 
 
 @pytest.mark.parametrize(
@@ -82,22 +81,22 @@ def test_it_is_known_or_not(entry: Entry, control: int | None) -> None:
     ],
 )
 def test_ages_that_servers_take_differently(policy: PasswordPolicy) -> None:
-    assert known(policy).control_of(account()) is None
+    assert known(policy).computed_control_of(account()) is None
 
 
 def test_a_duration_that_is_none() -> None:
     policy = replace(OF_STAFF, lockout_duration=timedelta(days=-1))
-    assert known(policy).control_of(account(lockoutTime=filetime(-90 * DAY))) is None
+    assert known(policy).computed_control_of(account(lockoutTime=filetime(-90 * DAY))) is None
 
 
 def test_where_all_agree_it_does_not_matter_which_applies() -> None:
     lonely = account(days=500)
     lonely = Entry(lonely.dn, {name: values for name, values in lonely.attributes.items() if name != "memberOf"})
-    assert known().control_of(lonely) == PASSWORD_EXPIRED
-    assert known(replace(OF_STAFF, maximum_age=None)).control_of(lonely) is None
+    assert known().computed_control_of(lonely) == PASSWORD_EXPIRED
+    assert known(replace(OF_STAFF, maximum_age=None)).computed_control_of(lonely) is None
     alone = PolicyReach(DOMAIN, frozenset(), {}, frozenset())
-    assert KnownPolicies((DOMAIN,), shortest_age=0, reach=alone).control_of(lonely) == PASSWORD_EXPIRED
+    assert KnownPolicies((DOMAIN,), shortest_age=0, reach=alone).computed_control_of(lonely) == PASSWORD_EXPIRED
 
 
 def test_nothing_is_known_of_policies_that_cannot_be_read() -> None:
-    assert KnownPolicies(None, shortest_age=0, reach=None).control_of(account()) is None
+    assert KnownPolicies(None, shortest_age=0, reach=None).computed_control_of(account()) is None

@@ -10,13 +10,13 @@ import pytest
 
 from active_directory import Client, Entry
 from directory.models import DirectoryConnection
-from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import (
     RESULTANT_POLICY,
     PasswordPolicy,
     PolicyReader,
     contains_name,
     find_violation,
+    generate_password,
     is_exempt,
     policy_of,
 )
@@ -213,7 +213,7 @@ def test_generated_passwords_fit_the_names_and_the_policy(monkeypatch: pytest.Mo
         assert not contains_name(made, **NAMES)
     # One that has a name in it is thrown away whole.
     drawn = iter("ADA!bcd234efg!hjk567mnpqrst!uvw89xyzACE!")
-    monkeypatch.setattr("directory.policies.password_generator.secrets.choice", lambda _: next(drawn))
+    monkeypatch.setattr("directory.policies.password_policy.secrets.choice", lambda _: next(drawn))
     assert generate_password(DOMAIN, **NAMES) == "mnpqrst!uvw89xyzACE!"
 
 

@@ -52,7 +52,7 @@ def start_anew() -> None:
     for known in connections._clients.values():
         known.client.close()
     connections._clients.clear()
-    connections._bind_names.forget()
+    connections.forget_known_connections()
 
 
 def account_name(directory: Directory, account: UUID) -> str:

@@ -10,8 +10,7 @@ from active_directory import Client
 from active_directory.codecs import sid_to_text
 from core.call import SupervisionLevel
 from directory.protection import domain_control
-from directory.protection.domain_control import domain_owners, unreadable_lists
-from directory.protection.domain_infrastructure import places_of
+from directory.protection.domain_control import critical_containers, domain_owners, unreadable_access_lists
 from directory.protection.rules import is_protected
 from directory.protection.state import administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
@@ -112,9 +111,9 @@ def test_those_who_are_no_accounts_make_nobody_an_administrator(
 def test_a_domain_has_no_holders_but_its_administrators_and_whom_rights_are_delegated_to(
     client: Client, directory: Directory, delegated: Delegated
 ) -> None:
-    others = set(domain_owners(client)) - administrative_groups(places_of(client).domain_sid)
+    others = set(domain_owners(client)) - administrative_groups(critical_containers(client).domain_sid)
     assert {sid_to_text(sid) for sid in others} == {directory.sid(delegated.holder)}
-    assert unreadable_lists(client) == ()
+    assert unreadable_access_lists(client) == ()
 
 
 def test_the_identifiers_are_the_directorys(directory: Directory) -> None:
@@ -125,7 +124,7 @@ def test_the_identifiers_are_the_directorys(directory: Directory) -> None:
     by_attribute = {UUID(bytes_le=entry["schemaIDGUID"][0]) for entry in attributes.values()}
     assert domain_control._EXTENDED_RIGHTS.keys() <= by_right
     since_windows_2016 = {UUID("5b47d60f-6090-40b2-9f37-2a4de88f3063")}  # which this schema is older than
-    assert domain_control._OF_ADMINISTRATORS - by_right - by_attribute <= since_windows_2016
+    assert domain_control._ADMINISTRATOR_TAKEOVER - by_right - by_attribute <= since_windows_2016
 
 
 def test_a_list_that_cannot_be_read(
@@ -191,7 +190,7 @@ def test_why_it_is_protected(
 
 
 def test_what_one_judgement_costs(client: Client, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What decides about the domain is read by one search, and the groups of an account by another."""
+    """One search reads what decides about the domain, and one each level of the groups above an account."""
     is_protected(client, client.read(ada, PROTECTION_ATTRIBUTES))
     made = []
     for name in ("search", "read"):
@@ -205,4 +204,7 @@ def test_what_one_judgement_costs(client: Client, ada: UUID, monkeypatch: pytest
     entry = client.read(ada, PROTECTION_ATTRIBUTES)
     made.clear()
     assert not is_protected(client, entry)
-    assert made == ["search", "search", "read"], [sid_to_text(sid) for sid in entry.values("objectSid")]
+    levels = ["Domain Users", "Users"]
+    assert made == ["search", *("search" for _ in levels), "read"], [
+        sid_to_text(sid) for sid in entry.values("objectSid")
+    ]

@@ -12,7 +12,7 @@ import pytest
 from audit import log
 from core.call import Surface
 from core.operation import Operation, find_operation
-from gateway.run_tasks import execute_run
+from gateway.tasks import execute_run
 from keys.permissions.effective import call_for_key
 from lab.directory import Directory, random_name
 from lab.domain import Domain

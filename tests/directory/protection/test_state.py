@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client, Scope
-from directory.protection.rules import holds_protected, is_protected
+from directory.protection.rules import contains_protected, is_protected
 from directory.protection.state import protection_state
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from lab.directory import Directory
@@ -91,7 +91,22 @@ def test_a_group_counts_however_its_name_is_spelled(
     place = directory.add_unit("Staff", parent=organizational_unit)
     user = directory.add_user(parent=place)
     inner = directory.add_group("Șefi ẞ İ", parent=organizational_unit, members=[user])
-    assert not holds_protected(client, place)
+    assert not contains_protected(client, place)
     directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(inner))
-    assert holds_protected(client, place)
+    assert contains_protected(client, place)
     assert protection_state(client).is_protected(client.read(user, PROTECTION_ATTRIBUTES))
+
+
+def test_no_member_is_looked_up(
+    client: Client, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write in the domain outdates the state, and thousands may be in administrative groups."""
+    user = directory.add_user(parent=organizational_unit)
+    inner = directory.add_group(parent=organizational_unit, members=[user])
+    directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(inner))
+    asked: list[str] = []
+    search = client.search
+    monkeypatch.setattr(client, "search", lambda *of, **how: asked.append(str(of[2])) or search(*of, **how))
+    state = protection_state(client)
+    assert state.is_protected(client.read(user, PROTECTION_ATTRIBUTES))
+    assert not any(f"distinguishedName={directory.dn(user)}" in each for each in asked)

@@ -283,3 +283,16 @@ def test_the_groups_of_somebody_without_those_that_cannot_be_read(
             found = {item["id"] for item in page["items"]}
             assert str(group) in found
             assert str(helpdesk) not in found
+
+
+def test_members_that_it_may_not_read_fill_no_page(
+    ordinary: Integration, directory: Directory, organizational_unit: str, hide: Hide
+) -> None:
+    members = sorted((directory.add_user(parent=organizational_unit) for _ in range(3)), key=lambda guid: guid.bytes_le)
+    group = directory.add_group(parent=organizational_unit, members=members)
+    hide(members[0])
+    hide(members[1])
+    page = ordinary.get(f"/api/ad/groups/{group}/members?pageSize=1").body
+    assert [item["id"] for item in page["items"]] == [str(members[2])]
+    assert page["nextCursor"] is None
+    assert ordinary.get(f"/api/ad/groups/{group}/members").body["total"] == 1

@@ -225,6 +225,38 @@ def test_expiry_of_passwords(find: Any, passwords: dict[str, str]) -> None:
     assert told["msDS-ResultantPSO"] == (None, None)
 
 
+def test_expiry_by_policies_of_groups(
+    find: Any,
+    passwords: dict[str, str],
+    policy: Any,
+    directory: Directory,
+    organizational_unit: str,
+    domain: Domain,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the policies tell is computed here: the domain controller computes it for each account that it looks at."""
+    names = ("staff", "guest", "lone")
+    users = {name: directory.add_user(name, parent=organizational_unit, password=PASSWORD) for name in names}
+    group = directory.add_group(parent=organizational_unit, members=[users["guest"]], group_type=-2147483646)
+    directory.add_group(parent=organizational_unit, members=[users["staff"]], group_type=-2147483646)
+    policy(group, days=5)
+    age_passwords(domain, directory, dict.fromkeys(users.values(), 6))
+    computed: list[str] = []
+    for name in ("search", "read_each"):
+        call = getattr(Client, name)
+
+        def watched(client: Client, *of: Any, call: Any = call, **how: Any) -> Iterator[Entry]:
+            for entry in call(client, *of, **how):
+                computed.extend([entry.dn] if "msDS-UserPasswordExpiryTimeComputed" in entry else [])
+                yield entry
+
+        monkeypatch.setattr(Client, name, watched)
+    assert set(find("password-expired")) == {"expired", "short", "guest"}
+    asked = {dn.partition(",")[0] for dn in computed}
+    assert {"CN=lone", "CN=guest"} <= asked
+    assert "CN=staff" not in asked
+
+
 def test_must_change_password(
     find: Any, passwords: dict[str, str], directory: Directory, organizational_unit: str
 ) -> None:

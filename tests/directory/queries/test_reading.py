@@ -1,11 +1,15 @@
 """Reading one object: the record of each kind, selected attributes, look-up by name."""
 
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
 
+from audit.models import OperationRecord
+from audit.read_buffer import reads
+from directory.models import DirectoryConnection
 from lab.directory import ENABLED, Directory, random_name
-from tests.support.cast import Integration
+from tests.support.cast import Integration, make_confined
 
 
 def test_it_works(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
@@ -188,3 +192,64 @@ def test_who_must_change_the_password(
         assert record["account"]["mustChangePassword"] is (guid == ada)
         (found,) = integration.get(f"/api/ad/objects?base={guid}").body["items"]
         assert found["account"] == record["account"]
+
+
+class TestByAnotherIdentifier:
+    @pytest.fixture
+    def number(self, directory: Directory, ada: UUID) -> str:
+        number = f"(*) {uuid4().hex[:12]}"  # at most 16 characters
+        directory.modify(ada, employeeID=number, userPrincipalName=f"{uuid4().hex}@example.test")
+        return number
+
+    def test_it_works(self, integration: Integration, directory: Directory, ada: UUID, number: str) -> None:
+        record = integration.get(f"/api/ad/users/{ada}").body
+        account, by = record["account"], "/api/ad/users/by"
+        found = [
+            integration.get(f"{by}/samAccountName/{account['samAccountName'].upper()}"),
+            integration.get(f"{by}/userPrincipalName/{quote(account['userPrincipalName'])}"),
+            integration.get(f"{by}/sid/{account['sid']}"),
+            integration.get(f"{by}/employeeID/{quote(number)}"),
+            integration.get(f"/api/ad/objects/by/sid/{account['sid']}"),
+        ]
+        assert [answer.body for answer in found] == [record] * len(found)
+        assert found[0].headers["ETag"] == f'"{record["version"]}"'
+        known = integration.get(f"{by}/sid/{account['sid']}?attributes=title", If_None_Match=found[0].headers["ETag"])
+        assert known.status == 304
+        reads.flush()
+        assert set(OperationRecord.objects.filter(operation="users.read-by").values_list("target_id")) == {(ada,)}
+
+    def test_each_kind(
+        self, integration: Integration, directory: Directory, organizational_unit: str, ada: UUID
+    ) -> None:
+        computer, group = (
+            directory.add_computer(parent=organizational_unit),
+            directory.add_group(parent=organizational_unit),
+        )
+        name = directory.text(computer, "sAMAccountName")
+        for written in (name, name.removesuffix("$")):
+            assert integration.get(f"/api/ad/computers/by/samAccountName/{written}").body["id"] == str(computer)
+        assert integration.get(f"/api/ad/groups/by/sid/{directory.sid(group)}").body["id"] == str(group)
+        assert integration.get(f"/api/ad/users/by/sid/{directory.sid(group)}").code == "AD.Object.NotFound"
+
+    def test_refusals(
+        self, integration: Integration, directory: Directory, organizational_unit: str, ada: UUID, number: str
+    ) -> None:
+        by = "/api/ad/users/by"
+        assert integration.get(f"{by}/employeeID/{quote(number)[:-1]}").code == "AD.Object.NotFound"
+        assert integration.get(f"{by}/employeeID/*").code == "AD.Object.NotFound"
+        for path, parameter in (("sid/ada", "value"), ("mail/x", "identifier"), ("samAccountName/%00", "value")):
+            answer = integration.get(f"{by}/{path}")
+            assert (answer.status, answer.body["errors"][0]["parameter"]) == (400, parameter), path
+        directory.add_user(parent=organizational_unit, employeeID=number)
+        assert (answer := integration.get(f"{by}/employeeID/{quote(number)}")).status == 409
+        assert answer.code == "AD.Object.Ambiguous"
+
+    def test_confined_callers_find_what_is_inside(
+        self, connection: DirectoryConnection, directory: Directory, organizational_unit: str, ada: UUID, number: str
+    ) -> None:
+        inside = directory.add_unit(random_name("inside"), parent=organizational_unit)
+        confined = make_confined("role", connection, directory.guid(inside))
+        path = f"/api/ad/users/by/employeeID/{quote(number)}"
+        assert confined.get(path).code == "AD.Object.NotFound"
+        own = directory.add_user(parent=inside, employeeID=number)
+        assert confined.get(path).body["id"] == str(own)

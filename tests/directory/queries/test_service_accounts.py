@@ -9,7 +9,7 @@ import pytest
 from active_directory import Entry
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.queries.service_accounts import search_for
+from directory.queries.account_searches import search_by_type
 from lab.directory import WORKSTATION, Directory, Values, random_name
 from tests.support.cast import Answer, Integration
 from tests.support.descriptors import pack
@@ -118,7 +118,7 @@ def test_types(
 
 
 def test_delegated_ones_of_windows_2025(connection: DirectoryConnection) -> None:
-    extend = search_for(get_client(connection.id), ["delegated-managed"]).extend
+    extend = search_by_type(get_client(connection.id), ["delegated-managed"]).extend
     assert extend is not None
     classes = [b"top", b"person", b"organizationalPerson", b"user", b"computer", b"msDS-DelegatedManagedServiceAccount"]
     entry = Entry("CN=Delegated", {"objectClass": classes, "msDS-ManagedPasswordInterval": [b"30"]})

@@ -152,7 +152,7 @@ def test_what_is_under_way_when_the_log_fails_is_noted(unit: Unit, call: Call, m
             raise log.NotRecorded
         return record_intents(*arguments, **more)
 
-    monkeypatch.setattr(run_execution, "_FIRST", 1)
+    monkeypatch.setattr(run_execution, "_FIRST_CHUNK", 1)
     monkeypatch.setattr(log, "record_intents", once)
     run = make_run(unit, call, [sent, unsent])
     with pytest.raises(log.NotRecorded):
@@ -237,7 +237,7 @@ def test_what_is_answered_after_the_look_is_done(
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
     sent = [leave_intent(unit, directory, call, run, user, seconds_until_write=-60)]
-    look = evidence.look_twice_for_absent
+    look = evidence.confirm_outcomes
 
     def then_answer(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
         found = look(looks)
@@ -245,7 +245,7 @@ def test_what_is_answered_after_the_look_is_done(
             answer(run, *sent.pop())
         return found
 
-    monkeypatch.setattr(run_execution, "look_twice_for_absent", then_answer)
+    monkeypatch.setattr(run_execution, "confirm_outcomes", then_answer)
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("succeeded", None)]
 
@@ -256,7 +256,7 @@ def test_what_is_refused_after_the_look_gets_a_record_of_its_own(
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
     leave_intent(unit, directory, call, run, user, seconds_until_write=3600)
-    look = evidence.look_twice_for_absent
+    look = evidence.confirm_outcomes
 
     def then_refuse(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
         found = look(looks)
@@ -264,7 +264,7 @@ def test_what_is_refused_after_the_look_gets_a_record_of_its_own(
         writer.close([writer.Result(record=record, refusal=DirectoryRejected()) for record in pending])
         return found
 
-    monkeypatch.setattr(run_execution, "look_twice_for_absent", then_refuse)
+    monkeypatch.setattr(run_execution, "confirm_outcomes", then_refuse)
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("failed", "AD.Directory.Rejected"), ("succeeded", None)]
 
@@ -308,14 +308,14 @@ def test_what_another_run_has_done_since_the_look_is_waited_for(
     (user,) = unit.add_users(1)
     first, second = (make_run(unit, call, [user]) for _ in range(2))
     client, write = leave_intent(unit, directory, call, first, user, seconds_until_write=3600)
-    judge = vars(run_execution)["require_judged_by_all"]
+    judge = vars(run_execution)["require_reads_replicated"]
 
     def then_done(*given: Any) -> None:
-        monkeypatch.setattr(run_execution, "require_judged_by_all", judge)
+        monkeypatch.setattr(run_execution, "require_reads_replicated", judge)
         client.write(write)
         assert execute(first, call, is_new=False) == {user: ("succeeded", None)}
 
-    monkeypatch.setattr(run_execution, "require_judged_by_all", then_done)
+    monkeypatch.setattr(run_execution, "require_reads_replicated", then_done)
     with pytest.raises(NotReplicatedYet):
         execute(second, call)
     assert execute(second, call) == {user: ("unchanged", None)}
@@ -385,7 +385,7 @@ def test_what_was_judged_at_another_server_is_judged_anew(
     target = log.TargetRef(user, "user", "")
     evidence = {"write": "delete", "id": str(user), "server": directory_proxy.url}  # which was not done, for certain
     intent = log.Intent(operation=run.operation, target=target, run_id=run.id, evidence=evidence)
-    log.record_intents(call, [intent], seconds_until_write=run_execution.INTENT_LIFE.total_seconds())
+    log.record_intents(call, [intent], seconds_until_write=run_execution.INTENT_LIFETIME.total_seconds())
     with pytest.raises(NotReplicatedYet):
         execute(run, call, is_new=False)
     assert outcomes(run, user) == [("failed", "AD.Directory.Unavailable")]

@@ -63,7 +63,7 @@ def until(condition: Callable[[], Any], *, seconds: float = 300) -> None:
 
 def worker_said(worker: LiveGateway, what: str) -> int:
     """How often it says so in its log, which it may be writing just now."""
-    return worker.worker.said.count(what)
+    return worker.worker.output.count(what)
 
 
 @pytest.mark.parametrize("moment", ["intents", "results"])

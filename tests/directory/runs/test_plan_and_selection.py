@@ -9,7 +9,7 @@ from django.utils import timezone
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.runs import Plan, Run
-from gateway.run_tasks import sweep_runs
+from gateway.tasks import sweep_runs
 from lab.directory import Directory
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration

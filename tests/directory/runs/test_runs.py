@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from directory.runs import completion
-from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
+from directory.runs import requests
+from directory.runs.requests import MAX_WAIT_SECONDS, announce_completion, await_completion
 from lab.directory import Directory
 from lab.gateway import LiveGateway
 from lab.redis import RedisServer
@@ -72,31 +72,31 @@ def test_who_waits_for_a_run_hears_of_its_end(unit: Unit, worker: LiveGateway, i
     with CaptureQueriesContext(connection) as queries:
         assert unit.run(integration, {"kinds": ["user"]}).status == 200
     looks = [query["sql"] for query in queries if 'FROM "directory_run"' in query["sql"]]
-    assert len(looks) <= 4 + (time.monotonic() - begun) / LONGEST_WAIT
+    assert len(looks) <= 4 + (time.monotonic() - begun) / MAX_WAIT_SECONDS
 
 
 class TestAnnouncements:
     def test_it_works(self, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(completion, "LONGEST_WAIT", 120)
-        monkeypatch.setattr(completion, "_ANSWER_SECONDS", 60)
+        monkeypatch.setattr(requests, "MAX_WAIT_SECONDS", 120)
+        monkeypatch.setattr(requests, "_ANSWER_SECONDS", 60)
         run = uuid4()
         begun = time.monotonic()
-        announce(run)
-        await_announcement(run, 120)
-        threading.Timer(0.1, announce, [run]).start()
-        await_announcement(run, 120)
+        announce_completion(run)
+        await_completion(run, 120)
+        threading.Timer(0.1, announce_completion, [run]).start()
+        await_completion(run, 120)
         assert time.monotonic() - begun < 120
 
     def test_nobody_waits_for_ever(self, redis_server: RedisServer) -> None:
         begun = time.monotonic()
-        await_announcement(uuid4(), 0.2)
+        await_completion(uuid4(), 0.2)
         assert time.monotonic() - begun >= 0.2
 
     def test_without_redis_the_database_is_looked_at(self, settings: Any) -> None:
         settings.REDIS_URL = "unix:///nowhere/redis.sock"
-        announce(uuid4())
+        announce_completion(uuid4())
         begun = time.monotonic()
-        await_announcement(uuid4(), 30)
+        await_completion(uuid4(), 30)
         assert time.monotonic() - begun < 30
 
 
@@ -138,9 +138,14 @@ def test_a_run_can_be_followed(
     unit.add_users(3)
     started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
     assert started.headers["Location"] == f"/api/ad/runs/{started.body['runId']}"
-    assert completed(integration, started)["succeeded"] == 3
+    assert started.headers["Retry-After"] == "2"
 
     path = started.headers["Location"]
+    while (read := integration.get(f"{path}?wait=60")).body["state"] != "completed":
+        assert read.headers["Retry-After"] == "2"
+    assert read.body["succeeded"] == 3
+    assert "Retry-After" not in read.headers
+    assert integration.get(f"{path}?wait=61").body["errors"][0]["parameter"] == "wait"
     assert make_integration(connection, may=["directory.run_accounts"]).get(path).status == 200
     stranger = make_integration(connection, may=["directory.read_object"]).get(path)
     assert (stranger.status, stranger.code) == (404, "Request.NotFound")

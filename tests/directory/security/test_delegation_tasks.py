@@ -5,11 +5,11 @@ from uuid import UUID
 import pytest
 
 from active_directory import AttributeType, ObjectClass, Schema, Syntax
-from active_directory.flags import EVERYONE_SID
+from active_directory.constants import EVERYONE_SID
+from active_directory.descriptor import ObjectTypes, Subject, map_generic
 from active_directory.schema import ClassCategory
-from active_directory.security.rights import ObjectTypes, Subject, map_generic
-from active_directory.security.sddl import parse_sddl
-from directory.security.delegation_tasks import TASKS, Grant, name_tasks
+from active_directory.sddl import parse_sddl
+from directory.security.delegations import TASKS, Grant, name_tasks
 
 LEGACY, PASSWORD, ENCRYPTED, CLASS, OTHER_RIGHT = (UUID(int=number) for number in range(1, 6))
 

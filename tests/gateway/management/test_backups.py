@@ -11,7 +11,7 @@ from django.db import connection
 
 from core.secrets.keyring import new_encryption_key
 from gateway.management import backups
-from gateway.monitoring import heartbeats
+from gateway.monitoring import workers
 from lab.redis import RedisServer
 
 pytestmark = pytest.mark.django_db
@@ -37,11 +37,11 @@ def refusal(backup: Path, **options: Any) -> str:
 
 def test_a_database_with_anything_in_it_is_left_alone(backup: Path, redis_server: RedisServer) -> None:
     assert "not empty" in refusal(backup)
-    heartbeats.give_sign("celery@here")
+    workers.send_heartbeat("celery@here")
     try:
         assert "celery@here gave a sign of life" in refusal(backup, replace=True)
     finally:
-        heartbeats.take_sign_back("celery@here")
+        workers.remove_heartbeat("celery@here")
 
 
 def test_keys_that_are_gone_are_named(backup: Path, redis_server: RedisServer, settings: LazySettings) -> None:

@@ -12,9 +12,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from audit.webhooks.models import WebhookEndpoint
-from core.secrets.encryption import EncryptedTextField
-from core.secrets.stored import find_secrets, put_under_first_key
+from audit.models import WebhookEndpoint
+from core.secrets.encryption import EncryptedTextField, find_secrets, reencrypt
 from directory.models import DirectoryConnection
 from keys.models import SecondFactor
 from tests.support.cast import make_person
@@ -110,5 +109,5 @@ def test_a_secret_that_is_changed_meanwhile_is_left_alone(secrets: list[Any], se
     secrets[0].bind_password_given = True
     secrets[0].save()
     for secret in found:
-        put_under_first_key(secret)
+        reencrypt(secret)
     assert plain(secrets)[0] == "a later one"

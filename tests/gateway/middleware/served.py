@@ -9,7 +9,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 
-from gateway.server.application import Application  # noqa: E402
-from gateway.server.asgi import RequestGateway  # noqa: E402 - after Django is set up
+from gateway.server.asgi import DjangoApplication, RequestGateway  # noqa: E402 - after Django is set up
 
-application = RequestGateway(Application())
+application = RequestGateway(DjangoApplication())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.middleware.deceiving_text import plainly
+from gateway.middleware.deceiving_text import mark_deceiving_text
 
 PAGES = (
     ("<p>x\u202ey</p>", "<p>x⟨U+202E⟩y</p>"),
@@ -20,9 +20,9 @@ PAGES = (
 
 @pytest.mark.parametrize(("page", "shown"), PAGES)
 def test_a_page(page: str, shown: str) -> None:
-    assert plainly(page) == shown
+    assert mark_deceiving_text(page) == shown
 
 
 @pytest.mark.parametrize("page", ["<p>Zoë — “O’Hara” → 阿達</p>", '<a title="Ада">3\u00a0MB</a>'])
 def test_other_text_is_left_as_it_is(page: str) -> None:
-    assert plainly(page) == page
+    assert mark_deceiving_text(page) == page

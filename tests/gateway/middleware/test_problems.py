@@ -7,7 +7,8 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from gateway.middleware.body_limit import MAX_ADDRESS
+from gateway.middleware.body_limit import MAX_URI_LENGTH
+from lab.commands import PROJECT
 
 
 def assert_problem(response: Any, status: int, code: str) -> dict[str, Any]:
@@ -35,6 +36,15 @@ def test_elsewhere_people_get_a_page(client: Client, path: str) -> None:
 
 def test_missing_in_a_view(client: Client) -> None:
     assert_problem(client.get("/api/view/missing"), 404, "Request.NotFound")
+
+
+def test_the_type_leads_to_the_line_of_the_code(client_with: Callable[..., Client]) -> None:
+    documentation = {"BaseUrl": "https://docs.example.test/gateway/"}
+    client = client_with(RateLimiting={"Enabled": False}, Documentation=documentation)
+    type = client.get("/api/none").json()["type"]
+    assert type == "https://docs.example.test/gateway/api.html#request-notfound"
+    page = (PROJECT / "docs" / "api.md").read_text()
+    assert page.count('<a id="request-notfound"></a>`Request.NotFound`') == 1
 
 
 def test_field_errors(client: Client) -> None:
@@ -84,7 +94,7 @@ def test_a_form_from_an_address_that_the_gateway_does_not_know_says_what_to_set(
 def test_long_address(client: Client) -> None:
     assert_problem(client.get("/api/" + "a" * 17_000), 414, "Request.UriTooLong")
     assert_problem(client.get("/api/echo?" + "a" * 17_000), 414, "Request.UriTooLong")
-    whole = "/api/echo?" + "a" * (MAX_ADDRESS - len("/api/echo?"))
+    whole = "/api/echo?" + "a" * (MAX_URI_LENGTH - len("/api/echo?"))
     assert client.get(whole).status_code != 414
     assert client.get(whole + "a").status_code == 414
     assert client.get("/api/echo?" + "a" * 16_000).status_code == 200

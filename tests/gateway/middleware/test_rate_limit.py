@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from redis import Redis
 
-from core.redis import quick_client
-from core.redis.quick_client import TIMEOUT
+from core.redis import clients
+from core.redis.clients import TIMEOUT
 from lab.redis import RedisServer
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_limited_or_announced_when_disabled(client_with: Callable[...
 def test_without_redis_only_password_routes_stop(
     client_with: Callable[..., Client], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick_client, "PAUSE", 600.0)  # all that follows is within one
+    monkeypatch.setattr(clients, "PAUSE", 600.0)  # all that follows is within one
     client = client_with(**limits(), REDIS_URL="unix:///nonexistent/redis.sock")
     for _ in range(5):
         response = client.get("/api/ad/users")
@@ -167,7 +167,7 @@ def test_without_redis_only_password_routes_stop(
 def test_frozen_redis_costs_one_timeout_and_recovers(
     client_with: Callable[..., Client], redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick_client, "TIMEOUT", TIMEOUT)
+    monkeypatch.setattr(clients, "TIMEOUT", TIMEOUT)
     client = client_with(**limits(PasswordReset=1000))
     wait_until_counted(client)
     redis_server.pause()

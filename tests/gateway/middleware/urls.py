@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse, StreamingHttpResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.request import Request
@@ -49,6 +49,15 @@ def get_only(request: HttpRequest) -> HttpResponse:
     return HttpResponseNotAllowed(["GET"])
 
 
+def long(request: HttpRequest, length: int) -> HttpResponse:
+    return JsonResponse({"text": "a" * length})
+
+
+def stream(request: HttpRequest) -> StreamingHttpResponse:
+    lines = (b'{"line": %d}\n' % number for number in range(3))
+    return StreamingHttpResponse(lines, content_type="application/x-ndjson")
+
+
 def fail(request: HttpRequest) -> HttpResponse:
     raise ValueError(f"internals and {SECRET}")
 
@@ -89,6 +98,9 @@ urlpatterns = [
     path("api/echo", echo),
     path("rest/echo", echo_with_csrf),
     path("page", echo),
+    path("api/long/<int:length>", long),
+    path("rest/long/<int:length>", long),
+    path("api/stream", stream),
     path("api/fail", fail),
     path("api/get-only", get_only),
     path("api/view/<str:kind>", View.as_view()),

@@ -16,7 +16,7 @@ from django.utils import timezone
 from redis import Redis
 
 from directory.models import DirectoryConnection
-from gateway.monitoring import heartbeats
+from gateway.monitoring import workers
 from gateway.monitoring.readiness import Readiness, readiness
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     Readiness.__init__(readiness)
     monkeypatch.setattr(
-        "gateway.monitoring.readiness.ANSWER_WITHIN", 60.0
+        "gateway.monitoring.readiness.TIMEOUT_SECONDS", 60.0
     )  # what answers at all does so on a busy machine too
 
 
@@ -40,7 +40,7 @@ def no_worker(redis_server: RedisServer) -> Iterator[None]:
     """None has given a sign of life."""
 
     def forget() -> None:
-        Redis.from_url(settings.REDIS_URL).delete(heartbeats._SIGNS)
+        Redis.from_url(settings.REDIS_URL).delete(workers._HEARTBEATS)
 
     forget()
     yield
@@ -174,8 +174,8 @@ def test_what_does_not_answer_is_waited_for_once(
     client: Client, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure("Directory", ConnectSeconds=600)  # the question is open until the end of the test
-    monkeypatch.setattr("gateway.monitoring.readiness.KEEP", 0.0)
-    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 10.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.TIMEOUT_SECONDS", 10.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         connect_to(f"ldaps://127.0.0.1:{silent.getsockname()[1]}")
         asked = []
@@ -192,7 +192,7 @@ def test_what_does_not_answer_is_waited_for_once(
 def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
     make_connection(domain, name="corp")
     given = timezone.now() - timedelta(milliseconds=1)
-    heartbeats.give_sign("celery@here")
+    workers.send_heartbeat("celery@here")
     body = console.get("/rest/health").body
     assert body["status"] == "ok"
     assert body["checks"] == [
@@ -206,8 +206,8 @@ def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
 
 def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(heartbeats, "now", lambda: timezone.now() - timedelta(seconds=31))
-        heartbeats.give_sign("celery@gone")
+        earlier.setattr(workers, "now", lambda: timezone.now() - timedelta(seconds=31))
+        workers.send_heartbeat("celery@gone")
     body = console.get("/rest/health").body
     assert (body["status"], body["workers"]) == ("degraded", [])
     assert body["checks"][-1]["detail"] == "no worker has given a sign of life for 30 s"
@@ -225,14 +225,14 @@ def test_with_the_broker_away(console: Console, redis_server: RedisServer) -> No
 
 def test_a_worker_is_there_until_it_ends(live_gateway: LiveGateway) -> None:
     deadline = time.monotonic() + 120  # its last sign may have been forgotten by the test before
-    while not (workers := heartbeats.find_workers()) and time.monotonic() < deadline:
+    while not (found := workers.find_workers()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    (worker,) = workers
+    (worker,) = found
     assert worker.name.startswith("celery@")
     live_gateway.worker.stop()
-    assert heartbeats.find_workers() == []
+    assert workers.find_workers() == []
     live_gateway.worker.start_and_wait()
-    assert [item.name for item in heartbeats.find_workers()] == [worker.name]
+    assert [item.name for item in workers.find_workers()] == [worker.name]
 
 
 def test_health_is_for_who_may_see_directories() -> None:

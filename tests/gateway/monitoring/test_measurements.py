@@ -16,9 +16,10 @@ from django.test import Client
 from django.utils import timezone
 from redis import Redis
 
+from audit.models import WebhookDelivery, WebhookEndpoint
 from audit.read_buffer import reads
 from gateway.management import backups
-from gateway.monitoring import certificates, heartbeats
+from gateway.monitoring import certificates, metrics, workers
 from gateway.monitoring.readiness import Readiness, readiness
 from lab.directory import Directory
 from lab.domain import Domain
@@ -88,7 +89,7 @@ def test_what_waits_and_what_ends(client: Client, redis_server: RedisServer, dom
     assert value(client, "gateway_api_keys_expiring", within="30d") == 1
     ends = value(client, "gateway_directory_ca_expiry_timestamp_seconds", directory="Corp")
     assert ends > timezone.now().timestamp()
-    Redis.from_url(redis_server.url).delete(heartbeats._SIGNS)  # of workers that a test before this one has killed
+    Redis.from_url(redis_server.url).delete(workers._HEARTBEATS)  # of workers that a test before this one has killed
     assert value(client, "gateway_workers") == 0
     assert value(client, "gateway_log_open_records") == 0
     assert "gateway_log_intact" not in measured(client)
@@ -101,17 +102,32 @@ def test_what_waits_and_what_ends(client: Client, redis_server: RedisServer, dom
     assert "gateway_log_open_records" in told
 
 
+def test_webhooks(client: Client, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many an endpoint that is away has left, a scrape counts only so many."""
+    endpoint = WebhookEndpoint.objects.create(name="away", url="https://away.test/")
+    for state, count in (("waiting", 4), ("dead", 2), ("delivered", 1)):
+        for _ in range(count):
+            WebhookDelivery.objects.create(endpoint=endpoint, event="test", body="{}", state=state)
+    WebhookDelivery.objects.filter(pk=WebhookDelivery.objects.filter(state="waiting").latest("id").pk).update(
+        created_at=timezone.now() - timedelta(hours=1)
+    )
+    monkeypatch.setattr(metrics, "_MOST_COUNTED", 3)
+    told = measured(client)
+    assert (told["gateway_webhook_deliveries_waiting"], told["gateway_webhook_deliveries_dead"]) == (3, 2)
+    assert 3600 <= told["gateway_webhook_oldest_seconds"] < 3700
+
+
 @pytest.fixture
 def not_seen_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Certificates are looked at anew, and what answers at all does so on a busy machine too.
 
     Otherwise the end of a certificate counts that an earlier test's server had: each start gives it another one.
     """
-    monkeypatch.setattr("gateway.monitoring.certificates._ANSWER_WITHIN", 60.0)
+    monkeypatch.setattr("gateway.monitoring.certificates._TIMEOUT_SECONDS", 60.0)
     fresh = certificates.Certificates()
-    for place in ("gateway.monitoring.gauges", "operations.gateway.health"):
+    for place in ("gateway.monitoring.metrics", "operations.gateway.health"):
         monkeypatch.setattr(f"{place}.certificates", fresh)
-        monkeypatch.setattr(f"{place}._PATIENCE", 120.0)
+        monkeypatch.setattr(f"{place}._CERTIFICATE_WAIT_SECONDS", 120.0)
 
 
 def test_certificates_of_domain_controllers(
@@ -137,7 +153,7 @@ def test_health_tells_of_certificates(
     assert {(each["directory"], each["kind"]) for each in told} == {("Corp", "authority"), ("Corp", "server")}
     assert not any(each["endsSoon"] for each in told)
     assert b"Ends soon" not in console.get("/console/home/health").body
-    monkeypatch.setattr(certificates, "SOON", timedelta(days=100_000))
+    monkeypatch.setattr(certificates, "WARN_BEFORE", timedelta(days=100_000))
     page = console.get("/console/home/health").body.decode()
     assert f"Certificate of {domain.url}" in page
     assert "Ends soon" in page
@@ -221,18 +237,18 @@ def test_a_worker_that_is_lost_and_one_that_ends(
 ) -> None:
     """One that says that it ends is missed by nobody."""
     with monkeypatch.context() as earlier:
-        earlier.setattr(heartbeats, "now", lambda: timezone.now() - timedelta(seconds=300))
+        earlier.setattr(workers, "now", lambda: timezone.now() - timedelta(seconds=300))
         for name in ("celery@lost", "celery@stopped", "celery@back"):
-            heartbeats.give_sign(name)
-    heartbeats.take_sign_back("celery@stopped")
-    heartbeats.give_sign("celery@back")
+            workers.send_heartbeat(name)
+    workers.remove_heartbeat("celery@stopped")
+    workers.send_heartbeat("celery@back")
     try:
         lost = {name: seconds for name, seconds in measured(client).items() if "worker_lost" in name}
         assert lost == {'gateway_worker_lost_seconds{worker="celery@lost"}': pytest.approx(300, abs=60)}
-        assert "celery@lost" not in {worker.name for worker in heartbeats.find_workers()}
+        assert "celery@lost" not in {worker.name for worker in workers.find_workers()}
     finally:
         for name in ("celery@lost", "celery@back"):
-            heartbeats.take_sign_back(name)
+            workers.remove_heartbeat(name)
 
 
 def test_what_the_gateway_works_with(client: Client, redis_server: RedisServer) -> None:

@@ -22,8 +22,8 @@ from django.conf import settings
 settings.configure(METRICS_DIR=Path(sys.argv[1]))
 from gateway.monitoring import metrics_folder
 metrics_folder.use_for_worker()
-workers = {folder.name: metrics_folder.has_numbers_of_here(folder) for folder in metrics_folder.of_workers()}
-print(json.dumps([metrics_folder.of_this_process().name, workers]), flush=True)
+workers = {folder.name: metrics_folder.is_in_our_pid_namespace(folder) for folder in metrics_folder.worker_folders()}
+print(json.dumps([metrics_folder.own_folder().name, workers]), flush=True)
 sys.stdin.read()
 """
 

@@ -192,7 +192,7 @@ def test_a_request_and_what_was_done_for_it(
     values = b"".join(span.SerializeToString() for span in collector.spans)
     assert not any(text in values for text in (b"Countess", b"Ada Lovelace", key.value.encode(), PASSWORD.encode()))
     traced_gateway.stop()  # so that all lines are written
-    assert f'"trace_id": "{TRACE}"' in traced_gateway.web.said
+    assert f'"trace_id": "{TRACE}"' in traced_gateway.web.output
 
 
 def test_what_outlasts_a_request_belongs_to_it(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +200,8 @@ def test_what_outlasts_a_request_belongs_to_it(collector: Collector, monkeypatch
     recorder = Recorder()
     with recorder.span("request", "server", None, {}):
         begun_for_it = copy_context()
-    begun_for_it.run(recorder.past, "LDAP read", 0.1, {})
-    recorder.end()
+    begun_for_it.run(recorder.record_past_span, "LDAP read", 0.1, {})
+    recorder.shut_down()
     request, read = collector.wait_for(is_named("request")), collector.wait_for(is_named("LDAP read"))
     assert read.parent_span_id == request.span_id
 

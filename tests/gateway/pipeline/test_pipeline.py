@@ -1,5 +1,7 @@
 """The way of a call, through HTTP: what each stage refuses, what is recorded, and what the directory then holds."""
 
+import threading
+from collections.abc import Callable
 from datetime import timedelta
 from urllib.parse import quote
 from uuid import UUID
@@ -19,7 +21,7 @@ from keys.models import Link
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.proxy import FaultyProxy
-from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
+from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.mishaps import just_before_the_write, lose_the_answer, settle
 
 pytestmark = pytest.mark.sqlite
@@ -120,9 +122,9 @@ def test_bad_input_is_named(
 
 
 def test_an_unknown_parameter_is_named(integration: Integration, ada: UUID) -> None:
-    answer = integration.get(f"{path(ada)}?fields=mail")
+    answer = integration.get(f"{path(ada)}?colour=mail")
     assert (answer.status, answer.code) == (400, "Request.UnknownParameter")
-    assert answer.body["errors"][0]["parameter"] == "fields"
+    assert answer.body["errors"][0]["parameter"] == "colour"
 
 
 def test_an_operation_without_a_body_ignores_nothing_in_one(
@@ -177,6 +179,30 @@ def test_a_reason_that_is_not_read_as_it_is_written_is_refused(
             assert [error["parameter"] for error in answer.body["errors"]] == ["X-Change-Reason"]
     assert integration.get(path(ada)).body["attributes"]["title"] == ["Analyst"]
     assert not OperationRecord.objects.exclude(reason=None).exists()
+
+
+def test_a_reason_in_the_query(connection: DirectoryConnection, integration: Integration, ada: UUID) -> None:
+    changes, given = {"replace": {"title": "Countess"}}, "?reason=Z%C3%BCrich%2C+100%2525+%E2%9C%93"
+    assert integration.patch(f"{path(ada)}{given}", changes).status == 200
+    batch = integration.post(f"/api/ad/users/batch/update{given}", {"items": [{"id": str(ada), "clear": ["title"]}]})
+    assert batch.status == 200
+    assert [record.reason for record in records(operation="users.update")] == ["Zürich, 100%25 ✓"] * 2
+
+    misspelt = ("?reason=", "?reason=+", f"?reason={'x' * 501}", "?reason=%E2%80%AEx")
+    refused = [(given, {"X_Change_Reason": "Zurich"}), *((query, {}) for query in misspelt)]
+    for target, body, send in (
+        (path(ada), changes, integration.patch),
+        ("/api/ad/users/batch/update", {"items": [{"id": str(ada), **changes}]}, integration.post),
+    ):
+        for query, headers in refused:
+            answer = send(f"{target}{query}", body, **headers)
+            assert (answer.status, answer.code) == (400, "Request.Invalid"), (query, answer)
+            assert [error["parameter"] for error in answer.body["errors"]] == ["reason"]
+    for unknown in (integration.get(f"{path(ada)}?reason=x"), integration.post(f"{target}?reason=x&why=x", body)):
+        assert (unknown.status, unknown.code) == (400, "Request.UnknownParameter")
+    nobody = make_integration(connection, may=["directory.read_object"])
+    assert nobody.patch(f"{path(ada)}?reason=", changes).status == 403, "permission comes first"
+    assert integration.get(path(ada)).body["attributes"]["title"] == []
 
 
 def test_null_is_no_body(integration: Integration, ada: UUID) -> None:
@@ -260,6 +286,7 @@ class TestHeldChanges:
         assert answer.status == 202
         held = answer.body["changeRequest"]
         assert answer.headers["Location"] == f"/api/change-requests/{held['id']}"
+        assert answer.headers["Retry-After"] == "15"
         assert (held["status"], held["operation"], held["risk"]) == ("pending", "users.disable", "destructive")
         return str(held["id"])
 
@@ -278,6 +305,31 @@ class TestHeldChanges:
         assert str(queued.change_request_id) == str(applied.change_request_id) == held
         assert (applied.approved_by, applied.surface) == (approver.person.username, "worker")
         assert applied.key_name == careful.key.name
+
+    @pytest.mark.django_db(transaction=True)
+    def test_the_answer_is_held_back_until_it_has_ended(
+        self, careful: Integration, approver: Console, ada: UUID
+    ) -> None:
+        held = self.hold(careful, ada)
+
+        def read_while(change: Callable[[], object]) -> Answer:
+            def make() -> None:
+                change()
+                database.close()
+
+            changing = threading.Timer(0.2, make)
+            changing.start()
+            answer = careful.get(f"/api/change-requests/{held}?wait=60")
+            changing.join()
+            return answer
+
+        # Once anybody's access has changed, the caller may have lost theirs.
+        unchanged = read_while(make_person)
+        assert (unchanged.body["status"], unchanged.headers["Retry-After"]) == ("pending", "15")
+        ended = read_while(lambda: approver.post(f"/rest/change-requests/{held}/reject", {"comment": "Not now."}))
+        assert ended.body["status"] == "rejected"
+        assert "Retry-After" not in ended.headers
+        assert careful.get(f"/api/change-requests/{held}?wait=61").body["errors"][0]["parameter"] == "wait"
 
     def test_applied_once(self, careful: Integration, approver: Console, ada: UUID, directory: Directory) -> None:
         held = self.hold(careful, ada)
@@ -382,7 +434,7 @@ class TestLostAnswers:
         directory: Directory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+        monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 0.5)
         just_before_the_write(monkeypatch, directory_proxy.lose_answer)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")

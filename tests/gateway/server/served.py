@@ -25,8 +25,7 @@ from django.http import (  # noqa: E402 - after Django is set up
 from django.urls import path  # noqa: E402
 
 from core.deadlines import current_deadline  # noqa: E402
-from gateway.server.application import Application  # noqa: E402
-from gateway.server.asgi import RequestGateway  # noqa: E402
+from gateway.server.asgi import DjangoApplication, RequestGateway  # noqa: E402
 from tests.gateway.middleware import urls  # noqa: E402
 
 seen = {"blocks": 0, "closed": 0}
@@ -106,4 +105,4 @@ urlpatterns = [
 handler404 = urls.handler404
 handler500 = urls.handler500
 
-application = RequestGateway(Application())
+application = RequestGateway(DjangoApplication())

@@ -11,10 +11,9 @@ from django.conf import settings
 from django.test import Client
 
 from directory.models import DirectoryConnection
-from gateway.server import claimants
-from gateway.server.claimants import Claimants
-from gateway.server.threads import Threads
-from gateway.surfaces.routes import FOR_PROGRAMS
+from gateway.server import threads
+from gateway.server.threads import Claimants, Threads
+from gateway.surfaces.routes import PROGRAM_PATHS
 from keys.callers import IS_IDENTIFIED
 from tests.support.agents import make_agent
 from tests.support.cast import Console, Integration, make_person
@@ -40,7 +39,7 @@ def test_a_key_is_one_claimant_however_it_is_sent(headers: dict[str, str]) -> No
     assert Claimants().find(environ(**headers)) == KEY
 
 
-@pytest.mark.parametrize("prefix", FOR_PROGRAMS)
+@pytest.mark.parametrize("prefix", PROGRAM_PATHS)
 def test_wherever_a_key_counts_it_is_the_claimant(prefix: str) -> None:
     takes_no_key = {"/oauth/", "/.well-known/", "/health/", "/metrics/"}
     claimant = "127.0.0.9" if prefix in takes_no_key else KEY
@@ -64,22 +63,22 @@ def test_a_session_counts_once_it_was_let_in(db: None) -> None:
     request = environ("/console/", COOKIE=cookies, X_API_KEY="no key is looked at here")
     found = Claimants()
     assert found.find(request) == "127.0.0.9"
-    found.learn(request)
+    found.remember_session(request)
     assert found.find(request) == "127.0.0.9"
     assert client.get("/rest/me").wsgi_request.META[IS_IDENTIFIED]
     assert IS_IDENTIFIED not in Client().get("/rest/me").wsgi_request.META
-    found.learn({**request, IS_IDENTIFIED: True})
+    found.remember_session({**request, IS_IDENTIFIED: True})
     assert found.find(request) == session
     another = environ("/console/", COOKIE=f"other=1; {cookies}; more=2")
     assert found.find(another) == found.find(request)
 
 
 def test_sessions_are_forgotten_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claimants, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(threads, "MAX_SESSIONS", 2)
     found = Claimants()
     requests = [environ("/console/", COOKIE=f"{settings.SESSION_COOKIE_NAME}={name}") for name in "abc"]
     for request in requests:
-        found.learn({**request, IS_IDENTIFIED: True})
+        found.remember_session({**request, IS_IDENTIFIED: True})
     assert [found.find(request) for request in requests] == ["127.0.0.9", "b", "c"]
 
 

@@ -56,6 +56,8 @@ class Requests(World):
         }
         target = targets.get(operation.resource, lambda: self.add("users"))()
         path = f"/api/{operation.path.replace('{id}', str(target))}{QUERIES.get(operation.name, '')}"
+        if operation.action == "read-by":
+            path = path.replace("{identifier}/{value}", f"sid/{self.directory.sid(target)}")
         if path.endswith("/by-dn"):
             path += f"?dn={self.directory.dn(target)}"
         return ("GET", path, None) if self.integration.get(path).status == 200 else None

@@ -19,8 +19,8 @@ from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading
 from gateway.models import IdempotencyRecord
-from gateway.surfaces import idempotency, idempotency_heartbeat
-from gateway.surfaces.idempotency_heartbeat import LEASE
+from gateway.surfaces import idempotency
+from gateway.surfaces.idempotency import LEASE
 from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
 from lab.proxy import FaultyProxy
@@ -69,7 +69,7 @@ def test_what_the_killed_request_did_is_not_done_again(integration: Integration,
 @pytest.mark.django_db(transaction=True)
 def test_a_slow_request_keeps_its_key(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(idempotency_heartbeat, "RENEWED_EVERY", 0.1)
+    monkeypatch.setattr(idempotency, "RENEWAL_SECONDS", 0.1)
 
     def grow_old() -> None:
         IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
@@ -146,7 +146,7 @@ def ask_and_die(
 ) -> None:
     """A request whose process is killed at its write; half a minute later nobody holds its key any more."""
     with monkeypatch.context() as patch, killed_at_the_write(after_write=after_write):
-        patch.setattr(idempotency, "_end", lambda *_: None)  # a killed process gives nothing back
+        patch.setattr(idempotency, "_end_claim", lambda *_: None)  # a killed process gives nothing back
         integration.call(method, path, body, Idempotency_Key="one")
     IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
 
@@ -261,7 +261,7 @@ def test_a_change_that_could_not_be_read_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     integration = make_integration(make_connection(domain, url=directory_proxy.url))
-    monkeypatch.setattr(reading, "SECONDS_TO_COME_BACK", 1)
+    monkeypatch.setattr(reading, "RECOVERY_SECONDS", 1)
     write = Client.write
 
     def write_and_cut(client: Client, what: Any) -> str:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
-from gateway.surfaces.negotiation import Negotiation
 from gateway.surfaces.reading import (
     MAX_NESTING,
+    Negotiation,
     StrictJsonParser,
     parse_json,
     read_query,
@@ -31,6 +31,10 @@ def test_it_works() -> None:
     assert parse_json('{"a": ["ä", 1, null, true]}'.encode()) == {"a": ["ä", 1, None, True]}
 
 
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert parse_json(b"\xef\xbb\xbf{}") == {}
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -46,7 +50,8 @@ def test_it_works() -> None:
         b'["\\ud800"]',
         b'["\\udc00\\ud800"]',
         b'{"a": "\xff"}',
-        b"\xef\xbb\xbf{}",
+        b"{\xef\xbb\xbf}",
+        b"\xef\xbb\xbf\xef\xbb\xbf{}",
         b'{"a": 1} x',
         b"[" * (MAX_NESTING + 1) + b"]" * (MAX_NESTING + 1),
         b"[" * 200_000,

@@ -8,20 +8,20 @@ from rest_framework.views import APIView
 
 from core.call import Surface
 from core.operation import HTTP_SURFACES, operations
-from gateway.pipeline.batch_shapes import path_of
-from gateway.surfaces.viewsets import router_for
+from gateway.pipeline.batches import batch_path
+from gateway.surfaces.viewsets import urls_of
 
 
 @pytest.mark.parametrize("surface", sorted(HTTP_SURFACES))
 def test_every_operation_is_the_action_of_one_address_and_its_batches_of_another(surface: Surface) -> None:
     found = []
-    for url in router_for(surface).urls:
+    for url in urls_of(surface):
         view: Any = url.callback
         assert view.cls.dispatch is APIView.dispatch
         assert all(callable(getattr(view.cls, action)) for action in view.actions.values())
         found += [(view.cls.operations[action].name, str(url.pattern)) for action in view.actions.values()]
     expected = [(item.name, item.path.replace("{", "<").replace("}", ">")) for item in operations(surface)]
-    expected += [(item.name, path_of(item)) for item in operations(surface) if item.batchable]
+    expected += [(item.name, batch_path(item)) for item in operations(surface) if item.batchable]
     assert sorted(found) == sorted(expected)
 
 

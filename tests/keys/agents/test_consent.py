@@ -148,7 +148,7 @@ def test_a_yes_is_to_the_agent_that_was_shown(console: Console, program: Program
 
 def test_a_yes_does_not_keep(console: Console, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = fields_of(console.client.get(program.address()).content)
-    monkeypatch.setattr(connect_agent, "_READ_WITHIN", -1)
+    monkeypatch.setattr(connect_agent, "_SEAL_MAX_AGE", -1)
     assert console.submit(program.address(), **fields, scope=["read"], decision="allow").status == 400
 
 

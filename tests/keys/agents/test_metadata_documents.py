@@ -15,7 +15,7 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from audit.models import OperationRecord
-from keys.agents.metadata_documents import MAX_DOCUMENT, may_be_fetched
+from keys.agents.clients import MAX_DOCUMENT_BYTES, is_metadata_url
 from keys.models.agents import AgentClient
 from lab.samba.certificates import CertificateAuthority
 from tests.keys.agents.sign_in import LOOPBACK, Program, answer_in, decide
@@ -110,7 +110,7 @@ def test_what_it_says_later(console: Console, publisher: Publisher) -> None:
         {"more": {"redirect_uris": ["http://evil.example/"]}},
         {"more": {"client_secret": "x"}},
         {"more": {"token_endpoint_auth_method": "client_secret_post"}},
-        {"more": {"padding": "x" * MAX_DOCUMENT}},
+        {"more": {"padding": "x" * MAX_DOCUMENT_BYTES}},
     ],
     ids=str,
 )
@@ -139,11 +139,11 @@ def test_only_for_signed_in_people(publisher: Publisher, db: None) -> None:
 
 def test_which_addresses(configure: Configure) -> None:
     good = "https://app.example.com/agent.json"
-    assert not may_be_fetched(good)
+    assert not is_metadata_url(good)
     configure("Agents", MetadataDocuments=True)
-    assert not may_be_fetched(good)
+    assert not is_metadata_url(good)
     configure("Agents", MetadataHosts=(".example.com",))
-    assert may_be_fetched(good)
+    assert is_metadata_url(good)
     for bad in (
         "http://app.example.com/agent.json",
         "https://app.example.com",
@@ -157,4 +157,4 @@ def test_which_addresses(configure: Configure) -> None:
         "https://app.example.com.evil.example/agent.json",
         f"https://app.example.com/{'x' * 64}",
     ):
-        assert not may_be_fetched(bad), bad
+        assert not is_metadata_url(bad), bad

@@ -7,13 +7,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
+from pydantic import ValidationError
 
 from audit.models import OperationRecord
+from core.configuration import AgentsSection
 from directory.models import DirectoryConnection
-from keys.agents import cleanup
+from keys.agents import grants
 from keys.models import Person
 from keys.models.agents import AgentClient, AgentGrant
-from tests.keys.agents.sign_in import Program, fields_of, sign_in
+from tests.keys.agents.sign_in import Program, answer_in, decide, fields_of, sign_in
 from tests.support.cast import Console, make_person, send
 from tests.support.configuration import Configure
 
@@ -32,6 +34,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a fragment": ({"redirect_uris": ["https://agent.example/cb#x"]}, "invalid_redirect_uri"),
     "a user": ({"redirect_uris": ["https://a@agent.example/cb"]}, "invalid_redirect_uri"),
     "a wildcard": ({"redirect_uris": ["https://*.agent.example/cb"]}, "invalid_redirect_uri"),
+    "a wildcard in the path": ({"redirect_uris": ["https://agent.example/*"]}, "invalid_redirect_uri"),
+    "a wildcard on loopback": ({"redirect_uris": ["http://127.0.0.1/*"]}, "invalid_redirect_uri"),
+    "a wildcard of an editor": ({"redirect_uris": ["cursor://*/callback"]}, "invalid_redirect_uri"),
+    "an editor's user": ({"redirect_uris": ["cursor://a@b/callback"]}, "invalid_redirect_uri"),
+    "an editor and no place": ({"redirect_uris": ["cursor:callback"]}, "invalid_redirect_uri"),
+    "a script": ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
+    "plain http beside others": (
+        {"redirect_uris": ["https://agent.example/cb", "http://agent.example/cb"]},
+        "invalid_redirect_uri",
+    ),
     "a space": ({"redirect_uris": ["https://agent.example/cb https://evil.example/"]}, "invalid_redirect_uri"),
     "letters of another script": ({"redirect_uris": ["https://аgent.example/cb"]}, "invalid_redirect_uri"),
     "none": ({"redirect_uris": []}, "invalid_redirect_uri"),
@@ -52,6 +64,41 @@ def test_registration_refused(what: str) -> None:
     assert not AgentClient.objects.exists()
 
 
+EDITOR = "cursor://anysphere.cursor-mcp/oauth/callback"
+
+
+def test_an_unknown_scheme_does_not_keep_the_others_out() -> None:
+    """Programs name all that they ever use; the answer says what was kept (RFC 7591 section 3.2.1)."""
+    given = ["unknown-editor://mcp/cb", EDITOR, "com.example:/cb", "https://agent.example/cb"]
+    answer = Program().register(redirect_uris=given)
+    assert (answer.status, answer.body["redirect_uris"]) == (201, [EDITOR, "https://agent.example/cb"])
+
+
+def test_an_editor_gets_its_answer(console: Console) -> None:
+    program = Program(redirect_uri=EDITOR)
+    assert program.register().status == 201
+    page = console.client.get(program.address())
+    assert EDITOR.encode() in page.content
+    assert "form-action 'self' cursor:;" in page.headers["Content-Security-Policy"]
+    answer = decide(console, program.address())
+    assert answer.headers["Location"].startswith(f"{EDITOR}?code=")
+    assert program.exchange(answer_in(answer)["code"]).status == 200
+
+
+def test_an_editor_that_is_not_named_any_more(console: Console, configure: Configure) -> None:
+    program = Program(redirect_uri=EDITOR)
+    assert program.register().status == 201
+    configure("Agents", RedirectSchemes=())
+    assert console.client.get(program.address()).status_code == 400
+    assert "https, or http on 127.0.0.1" in Program(redirect_uri=EDITOR).register().body["error_description"]
+
+
+@pytest.mark.parametrize("scheme", ["javascript", "https", "Cursor", "cursor:", ""])
+def test_schemes_that_lead_to_no_program(scheme: str) -> None:
+    with pytest.raises(ValidationError):
+        AgentsSection(RedirectSchemes=(scheme,))
+
+
 def test_registration_is_limited_per_address(limited: None, configure: Configure) -> None:
     configure("Agents", RegistrationsPerHour=2)
     assert [Program().register().status for _ in range(3)] == [201, 201, 429]
@@ -65,7 +112,7 @@ def test_what_is_not_used_is_swept(console: Console, program: Program) -> None:
     AgentClient.objects.update(created=old)
     fresh = Program()
     fresh.register()
-    cleanup.sweep()
+    grants.sweep()
     kept = set(AgentClient.objects.values_list("client_id", flat=True))
     assert kept == {used.client_id, fresh.client_id}
     assert OperationRecord.objects.get(operation="agent-clients.delete").owner == "(gateway)"
@@ -74,7 +121,7 @@ def test_what_is_not_used_is_swept(console: Console, program: Program) -> None:
 
 def test_a_consent_that_nobody_takes_up_is_swept(program: Program, code: str) -> None:
     AgentGrant.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    cleanup.sweep()
+    grants.sweep()
     assert AgentGrant.objects.get().ended_for == "never-taken-up"
     assert program.exchange(code).body["error"] == "invalid_grant"
 

@@ -13,7 +13,7 @@ from audit.models import OperationRecord
 from core.call import Call
 from core.errors import Unauthorized
 from directory.models import DirectoryConnection
-from keys.agents import cleanup
+from keys.agents import grants
 from keys.agents.identification import identify_agent
 from keys.agents.scopes import permissions_of
 from keys.models import Person
@@ -270,6 +270,41 @@ def test_the_reuse_of_a_refresh_token_ends_the_family(console: Console) -> None:
     assert AgentGrant.objects.get().ended_for == "refresh-reused"
 
 
+def test_the_same_pair_for_half_a_minute(console: Console) -> None:
+    program, first = sign_in(console)
+    second = program.refresh(first["refresh_token"]).body
+    again = program.refresh(first["refresh_token"]).body
+    assert (again["access_token"], again["refresh_token"]) == (second["access_token"], second["refresh_token"])
+    assert (again["scope"], again["expires_in"] <= second["expires_in"]) == (second["scope"], True)
+    assert identify(again["access_token"]).permissions == permissions_of(["read", "change"])
+    AgentRefreshToken.objects.filter(revoked__isnull=False).update(revoked=timezone.now() - timedelta(seconds=31))
+    assert program.refresh(first["refresh_token"]).body["error"] == "invalid_grant"
+    assert not is_good(second["access_token"])
+    assert AgentGrant.objects.get().ended_for == "refresh-reused"
+
+
+def test_the_same_pair_is_for_the_same_client_and_host(console: Console) -> None:
+    program, first = sign_in(console)
+    second = program.refresh(first["refresh_token"], scope="read").body
+    other = Program()
+    other.register()
+    assert other.refresh(first["refresh_token"]).body["error"] == "invalid_grant"
+    assert program.refresh(first["refresh_token"], HTTP_HOST="gateway.example.test").status == 400
+    assert program.refresh(first["refresh_token"], scope="read change").body["error"] == "invalid_scope"
+    assert program.refresh(first["refresh_token"]).body["scope"] == "read"
+    assert is_good(second["access_token"])
+
+
+def test_the_sweep_forgets_what_the_same_pair_is_made_of(console: Console) -> None:
+    program, first = sign_in(console)
+    program.refresh(first["refresh_token"])
+    grants.sweep()
+    assert AgentRefreshToken.objects.exclude(successor_salt="").exists()
+    AgentRefreshToken.objects.filter(revoked__isnull=False).update(revoked=timezone.now() - timedelta(seconds=61))
+    grants.sweep()
+    assert not AgentRefreshToken.objects.exclude(successor_salt="").exists()
+
+
 def test_a_refresh_never_widens(console: Console) -> None:
     program, tokens = sign_in(console)
     wider = program.refresh(tokens["refresh_token"], scope="read change delete")
@@ -335,7 +370,7 @@ def test_a_new_password_ends_the_agents(console: Console) -> None:
     )
     assert not is_good(tokens["access_token"])
     assert program.refresh(tokens["refresh_token"]).body["error"] == "invalid_grant"
-    cleanup.sweep()
+    grants.sweep()
     assert AgentGrant.objects.get().ended_for == "person-changed"
 
 

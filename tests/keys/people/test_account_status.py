@@ -46,7 +46,7 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
 @pytest.fixture(autouse=True)
 def directories_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds a directory taken for silent because another one's was."""
-    monkeypatch.setattr(account_status, "_asking", {})
+    monkeypatch.setattr(account_status, "_lookups", {})
 
 
 class Ada:

@@ -15,7 +15,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import tasks
 from keys.models import Person
-from keys.models.groups import DirectoryGroup, keep_scopes
+from keys.models.people import DirectoryGroup, keep_scopes
 from keys.people import account_status
 from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
@@ -45,7 +45,7 @@ def connection(db: None, domain: Domain) -> DirectoryConnection:
 @pytest.fixture(autouse=True)
 def directories_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds a directory taken for silent because another one's was."""
-    monkeypatch.setattr(account_status, "_asking", {})
+    monkeypatch.setattr(account_status, "_lookups", {})
 
 
 class Desk:

@@ -17,12 +17,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
+from keys.agents import identification
 from keys.migrations._access_state import WATCHED, watch
 from keys.models import ApiKey, Person
-from keys.permissions import access_state, cache
-from keys.permissions.access_state import DECIDING, MOST_TOKENS, read_state
+from keys.permissions import cache
+from keys.permissions.cache import ACCESS_TABLES, MAX_STATE_TOKENS, read_state
 from lab.gateway import LiveGateway
+from tests.support.agent_tools import list_tools, send
+from tests.support.agents import AUDIENCE, make_agent
 from tests.support.cast import Integration, make_integration, make_person, permissions
+from tests.support.configuration import Configure
 from tests.support.database import live_database_url
 from tests.support.sql_process import SqlProcess
 
@@ -221,7 +225,7 @@ def test_a_stamp_makes_no_other_state(what: str, unreachable: DirectoryConnectio
 
 def test_every_column_counts_but_the_stamps(db: None) -> None:
     """A migration that alters one of the tables has to `watch` it again."""
-    assert {table for table, _ in WATCHED} == set(DECIDING)
+    assert {table for table, _ in WATCHED} == set(ACCESS_TABLES)
     for table, stamps in WATCHED:
         with database.cursor() as cursor:
             description = database.introspection.get_table_description(cursor, table)
@@ -257,8 +261,8 @@ def test_nothing_is_kept_while_a_table_lacks_its_trigger(
     unwatched_keys: None, unreachable: DirectoryConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     integration = make_integration(unreachable, may=[READ])
-    monkeypatch.setattr(access_state, "_watch", access_state._Watch())
-    assert access_state.unwatched_tables() == ["keys_apikey"]
+    monkeypatch.setattr(cache, "_trigger_check", cache._TriggerCheck())
+    assert cache.unwatched_tables() == ["keys_apikey"]
     assert integration.get("/api/me").status == 200
     ApiKey.objects.filter(pk=integration.key.pk).update(revoked_at=timezone.now())
     assert integration.get("/api/me").status == 401
@@ -280,7 +284,7 @@ def test_tokens_are_put_together(transactional_db: None) -> None:
     if database.vendor == "sqlite":
         pytest.skip("SQLite has one token")
     key = make_integration(None, may=[READ]).key
-    for number in range(MOST_TOKENS + 1):
+    for number in range(MAX_STATE_TOKENS + 1):
         ApiKey.objects.filter(pk=key.pk).update(name=f"name {number}")
     before = read_state()  # sees so many, and puts one in their place
     assert read_state() != before
@@ -301,3 +305,38 @@ def test_facts_are_read_once_for_a_state(unreachable: DirectoryConnection, monke
     ApiKey.objects.filter(pk=integration.key.pk).update(revoked_at=timezone.now())
     assert integration.get("/api/me").status == 401
     assert len(found) == 2
+
+
+def test_what_ends_an_agent_counts_at_its_next_call(
+    unreachable: DirectoryConnection, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("Agents", Enabled=True)
+    agent = make_agent(unreachable)
+    read: list[str] = []
+    find: Any = vars(identification)["_read_token"]
+    monkeypatch.setattr(identification, "_read_token", lambda checksum: read.append(checksum) or find(checksum))
+    everything = list_tools(agent)
+    read_state()  # which puts the tokens of what has been made for this test together
+    assert [list_tools(agent) for _ in range(3)] == [everything] * 3
+    assert len(read) <= 2, "kept for a state"
+    grant, person = agent.grant.pk.hex, agent.person.pk
+    audience = f"'[\"{AUDIENCE}\"]'"
+    for table, change, back, row in (
+        ("keys_agentgrant", "ended_at = CURRENT_TIMESTAMP", "ended_at = NULL", f"id = '{grant}'"),
+        (
+            "keys_agentclient",
+            "disabled_at = CURRENT_TIMESTAMP",
+            "disabled_at = NULL",
+            f"id = '{agent.grant.client_id.hex}'",
+        ),
+        ("keys_agentaccesstoken", "resource = '[]'", f"resource = {audience}", f"grant_id = '{grant}'"),
+        ("keys_person", "is_active = false", "is_active = true", f"id = {person}"),
+    ):
+        with database.cursor() as cursor:
+            cursor.execute(f"UPDATE {table} SET {change} WHERE {row}")
+        assert send(agent, "tools/list").status == 401, change
+        with database.cursor() as cursor:
+            cursor.execute(f"UPDATE {table} SET {back} WHERE {row}")
+        assert list_tools(agent) == everything
+    agent.person.user_permissions.clear()
+    assert list_tools(agent) != everything

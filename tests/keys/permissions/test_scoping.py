@@ -8,12 +8,12 @@ from django.contrib.auth.models import Group
 from django.test import Client
 
 from approvals.models import ChangeRequest, Notice
-from approvals.review import mail
+from approvals.review import notifications
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import Person
-from keys.models.groups import GroupScopes, keep_scopes, kept_scopes
+from keys.models.people import GroupScopes, keep_scopes, kept_scopes
 from lab.directory import Directory, random_name
 from lab.domain import Domain
 from tests.console.plain_browser import PlainBrowser
@@ -268,7 +268,7 @@ def test_the_console_of_somebody_confined(clerk: Person, sites: Sites, directory
     directory.delete(sites.eve)
     directory.delete(sites.lab_id)
     confine(clerk, sites.lab_id)
-    assert "is not there any more" in browser.open("/console/directory/").text
+    assert "does not exist any more" in browser.open("/console/directory/").text
 
 
 def kept(person: Person) -> Any:
@@ -347,6 +347,6 @@ def test_mail_tells_of_nothing_outside(
             person=clerk, change_request_id=held["id"], audience="approver", due_at="2020-01-01T00:00:00Z"
         )
         names.append(held["target"]["distinguishedName"])
-    assert mail.send_due() == 1
+    assert notifications.send_due() == 1
     (message,) = mailoutbox
     assert (names[0] in message.body, names[1] in message.body) == (True, False)

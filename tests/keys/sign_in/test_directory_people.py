@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from active_directory.connections import authentication
+from active_directory.connections import connection as ldap_connection
 from directory.models import DirectoryConnection, PasswordAttempt
 from keys.models import FailedSignIn
 from lab.directory import PASSWORD, Directory, filetime
@@ -173,7 +173,7 @@ def test_many_at_once_do_not_lock_the_account(
 ) -> None:
     make_connection(domain, name="corp")
     assert not directory.can_sign_in(ada, "of an old telephone")
-    bind: Any = vars(authentication)["sign_in"]
+    bind: Any = vars(ldap_connection)["sign_in"]
 
     def bind_slowly(*arguments: Any) -> Any:
         time.sleep(0.5)  # so that all of them look at the counters before the first one fails
@@ -185,7 +185,7 @@ def test_many_at_once_do_not_lock_the_account(
         finally:
             connections.close_all()
 
-    monkeypatch.setattr(authentication, "sign_in", bind_slowly)
+    monkeypatch.setattr(ldap_connection, "sign_in", bind_slowly)
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(try_one, range(8))) == {401}
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from django.test import Client
 
 from keys.models import Person
 from keys.sign_in import login_throttle
-from keys.sign_in.known_devices import COOKIE
+from keys.sign_in.login_throttle import COOKIE
 from lab.directory import PASSWORD as DOMAIN_PASSWORD
 from lab.directory import Directory
 from lab.domain import Domain
@@ -36,7 +36,7 @@ def known_by(cookie: str) -> Client:
 
 def lock_out(person: Person) -> None:
     stranger = Client(REMOTE_ADDR="192.0.2.7")
-    for _ in range(login_throttle.OF_A_NAME):
+    for _ in range(login_throttle.MAX_FAILURES_OF_NAME):
         assert sign_in(stranger, person, "wrong") == 401
     assert sign_in(Client(), person) == 401, "on an unknown device the name is locked"
 
@@ -51,7 +51,7 @@ def test_a_known_device_is_not_locked_by_others(db: None) -> None:
 def test_nor_by_what_others_try_from_its_address(db: None) -> None:
     person = make_person()
     device = device_of(person)
-    for _ in range(login_throttle.OF_AN_ADDRESS):
+    for _ in range(login_throttle.MAX_FAILURES_OF_ADDRESS):
         sign_in(Client(), make_person().username, "wrong")
     assert sign_in(Client(), person) == 401
     assert sign_in(device, person) == 200
@@ -60,7 +60,7 @@ def test_nor_by_what_others_try_from_its_address(db: None) -> None:
 def test_on_a_known_device_passwords_are_counted_too(db: None) -> None:
     person = make_person()
     device = device_of(person)
-    for _ in range(login_throttle.OF_A_NAME):
+    for _ in range(login_throttle.MAX_FAILURES_OF_NAME):
         assert sign_in(device, person, "wrong") == 401
     assert sign_in(device, person) == 401
     assert sign_in(device_of(person), person) == 200, "another one is counted for itself"

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from keys.models import Person, PersonSession
 from keys.sign_in import sessions
-from keys.sign_in.session_store import stored_key
+from keys.sign_in.sessions import stored_key
 from tests.support.cast import PASSWORD, Answer, make_person, send
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

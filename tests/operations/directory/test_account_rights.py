@@ -2,22 +2,23 @@
 
 import shlex
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from console.directory.objects.fields import fields_of
+from active_directory import Client
+from console.directory.objects.form import fields_of
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
+from directory.security.grants import DISPLAY_NAMES, dsacls_lines, one_right_per_attribute
 from directory.security.needed_rights import (
-    DISPLAY_NAMES,
     NEEDED,
     NEEDED_RIGHTS,
     REANIMATION,
-    WRITTEN,
+    USUAL_ATTRIBUTES,
     Access,
-    by_attribute,
 )
 from directory.shapes import kinds
 from keys.models import Person
@@ -153,7 +154,7 @@ def test_every_operation_works_with_what_the_lines_grant_and_no_more(
         assert answer.status < 300, (change.name, answer)
         assert attempted.is_done(), change.name
     for resource, guid in [*added.items(), ("organization-units", directory.guid(managed))]:
-        for name in WRITTEN[KINDS[resource]]:
+        for name in USUAL_ATTRIBUTES[KINDS[resource]]:
             if name not in ("name", "cn", "ou"):  # what renaming writes
                 value = managed if name in ("manager", "managedBy") else ATTRIBUTES.get(name, random_name("v"))
                 if (resource, name) == ("computers", "sAMAccountName"):
@@ -177,11 +178,11 @@ def test_every_operation_works_with_what_the_lines_grant_and_no_more(
 def test_the_lines_name_what_the_forms_write_and_never_every_attribute() -> None:
     for kind, declared in kinds.KINDS.items():
         forms = {field.attribute for field in fields_of(kind)} if declared.resource and declared.classes else set()
-        assert forms <= set(WRITTEN[declared.classes[0]] if forms else ()), kind
+        assert forms <= set(USUAL_ATTRIBUTES[declared.classes[0]] if forms else ()), kind
     rights = [right for some in NEEDED.values() for right in some]
-    assert all(right.name for right in by_attribute(rights) if right.access is Access.WRITE)
+    assert all(right.name for right in one_right_per_attribute(rights) if right.access is Access.WRITE)
     for task in NEEDED_RIGHTS:
-        assert not [line for line in task.commands(account="a@b", base_dn="OU=x,DC=y") if "RPWP;;" in line]
+        assert not [line for line in dsacls_lines(task.rights, account="a@b", base_dn="OU=x,DC=y") if "RPWP;;" in line]
 
 
 def test_attributes_are_in_use_once_they_are_written(
@@ -263,3 +264,34 @@ def test_refusals(console: Console, connection: DirectoryConnection, domain: Dom
         refused = console.get(f"{at}?base={base}")
         assert (refused.status, refused.body["errors"][0]["parameter"]) == (404, "base")
     assert console.get(f"{at}?base=nothing").status == 400
+
+
+def test_what_may_be_done_is_computed_for_few(
+    console: Console,
+    connection: DirectoryConnection,
+    directory: Directory,
+    organizational_unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Searches identify samples; the domain controller would compute the rights on all users before it sends five."""
+    directory.add_user(parent=organizational_unit)
+    asked: list[Sequence[str]] = []
+    search, find = Client.search, Client.find
+
+    def watched(client: Client, base: Any, scope: Any, filter: Any, attributes: Any = None, **how: Any) -> Any:
+        asked.append(attributes)
+        assert not how.get("descriptor")
+        return search(client, base, scope, filter, attributes, **how)
+
+    read: list[str] = []
+
+    def found(client: Client, ref: Any, attributes: Any = None, **how: Any) -> Any:
+        read.extend([str(ref)] if "allowedAttributesEffective" in (attributes or ()) else [])
+        return find(client, ref, attributes, **how)
+
+    monkeypatch.setattr(Client, "search", watched)
+    monkeypatch.setattr(Client, "find", found)
+    assert ask(console, connection, directory.base_dn).body["permissions"]
+    assert asked
+    assert not any("allowedAttributesEffective" in (names or ()) for names in asked)
+    assert 1 <= len(read) <= 25

@@ -9,7 +9,7 @@ from django.test import Client
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.models.saved_filters import SavedFilter
+from directory.models.filters_and_templates import SavedFilter
 from keys.models import Person
 from lab.directory import Directory
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
@@ -242,6 +242,8 @@ def test_a_filter_belongs_to_its_directory(
         ({"filter": "(cn=" + "x" * 8200 + ")"}, 400, "AD.Filter.Malformed", "#/filter"),
         ({"filter": "(!" * 40 + "(cn=x)" + ")" * 40}, 400, "AD.Filter.Malformed", "#/filter"),
         ({"filter": "(nosuch=x)"}, 400, "AD.Filter.Unsupported", "#/filter"),
+        ({"filter": "(memberOf=CN=x*)"}, 400, "AD.Filter.Unsupported", "#/filter"),
+        ({"filter": "(memberOf=x)"}, 400, "Search.FilterInvalid", "#/filter"),
         ({"filter": "(tokenGroups=*)"}, 400, "AD.Filter.Unsupported", "#/filter"),
         ({"filter": "(:caseExactMatch:=x)"}, 400, "AD.Filter.Unsupported", "#/filter"),
         ({"filter": "(|(cn=x)(unicodePwd=*))"}, 400, "AD.Attributes.NotReadable", "#/filter"),

@@ -48,6 +48,13 @@ def test_what_names_a_class_is_not_written_there(integration: Integration) -> No
     assert described(integration, "classes=user&names=ou")["ou"]["writable"] is True
 
 
+def test_they_are_found_by_what_people_call_them(integration: Integration) -> None:
+    assert described(integration, "q=Employee+ID").keys() == {"employeeID"}
+    assert {"employeeID", "employeeType"} <= described(integration, "q=employee&classes=user").keys()
+    assert described(integration, "q=shoeSize") == {}
+    assert integration.get("/api/ad/schema/attributes?q=").status == 400
+
+
 def test_refusals(integration: Integration) -> None:
     unknown = integration.get("/api/ad/schema/attributes?names=mail,shoeSize")
     assert (unknown.status, unknown.code) == (400, "AD.Attributes.Unknown")

@@ -12,11 +12,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from audit.models import OperationRecord
-from audit.webhooks.models import WebhookEndpoint
+from audit.models import OperationRecord, WebhookEndpoint
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Role
-from keys.permissions.presets import find_preset
+from keys.permission_catalogue import find_preset
 from lab.commands import PROJECT
 from lab.directory import Directory
 from lab.domain import Domain

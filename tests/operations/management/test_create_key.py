@@ -9,7 +9,7 @@ from django.test import Client
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Role
-from keys.permissions.presets import FOR_ROLES
+from keys.permission_catalogue import FOR_ROLES
 from operations.management.commands.keys import Command as Keys
 from tests.support.cast import make_person, permissions, send
 

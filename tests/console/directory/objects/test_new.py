@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from console.directory.objects.new import account_name_for
+from console.directory.objects.editor import propose_account_name
 from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
@@ -41,7 +41,7 @@ def test_it_works(administrator: PlainBrowser, directory: Directory, organizatio
         account__mustChangePassword=None,
     )
     assert page.status == 200, page.text
-    account_name = account_name_for("Ada", last)
+    account_name = propose_account_name("Ada", last)
     for text in (f"Create Ada {last}?", account_name, f"{account_name}@corp.example.test", "Security", "<secret>"):
         assert text in page.text
     assert "Correct-Horse-9" not in page.content
@@ -113,7 +113,7 @@ def test_names_that_are_given_are_kept(administrator: PlainBrowser, directory: D
     ],
 )
 def test_account_names(first: str, last: str, expected: str) -> None:
-    assert account_name_for(first, last) == expected
+    assert propose_account_name(first, last) == expected
 
 
 def test_each_kind(administrator: PlainBrowser, directory: Directory, organizational_unit: str, unit: UUID) -> None:
@@ -180,7 +180,7 @@ def test_only_kinds_that_the_person_may_make(visitor: Visitor, unit: UUID) -> No
     assert ">User</a>" not in page.content
     assert page.open(new("user", unit)).status == 403
     assert page.open(new("group", unit)).status == 200
-    assert "Your permissions do not include making objects." in visitor().open("/console/directory/new").text
+    assert "Your permissions do not include creating objects." in visitor().open("/console/directory/new").text
     assert page.open(f"/console/directory/objects/{unit}").text.count("New object here") == 1
     assert "New object here" not in visitor().open(f"/console/directory/objects/{unit}").text
 

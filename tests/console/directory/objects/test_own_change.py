@@ -27,7 +27,7 @@ NOT_YET = "The domain controller has not answered yet."
 @pytest.fixture(autouse=True)
 def impatient(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     configure("Directory", OperationSeconds=2, SubtreeSeconds=2)
-    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+    monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 0.5)
     yield
     wait_until(lambda: not OperationRecord.objects.filter(outcome__in=("pending", "unknown")).exists())
 

@@ -138,7 +138,7 @@ def test_access_control_in_words(
         "Read and write title",
         "user objects below",
         "Create and delete user objects in it",
-        "everyone is denied to delete it",
+        "an entry denies everyone to delete it",
         "D:",  # in SDDL
     ):
         assert words in text

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from console.directory.objects.sign_in import hours_in_words, policy_in_words
-from console.shared.durations import exact_length_in_words
+from console.shared.wording import exact_duration_in_words
 from lab.directory import PASSWORD, Directory
 from tests.console.conftest import Visitor
 
@@ -62,5 +62,5 @@ def test_a_policy_in_words() -> None:
         "By the policy Admins.",
     ]
     assert policy_in_words(None) == []
-    told = [exact_length_in_words(seconds) for seconds in (86_400, 5400, 90_000)]
+    told = [exact_duration_in_words(seconds) for seconds in (86_400, 5400, 90_000)]
     assert told == ["1 day", "90 minutes", "25 hours"]

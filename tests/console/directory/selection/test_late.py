@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the answers are recorded
 @pytest.fixture(autouse=True)
 def impatient(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure("Directory", OperationSeconds=2, SubtreeSeconds=2)
-    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+    monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 0.5)
 
 
 def test_it_works(administrator: PlainBrowser, domain: Domain, directory: Directory, organizational_unit: str) -> None:

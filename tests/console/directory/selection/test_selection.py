@@ -40,7 +40,7 @@ def test_it_works(
     page = choose(administrator, unit, [*staff, group], "disable")
     assert "Disable 3 objects?" in page.text
     assert "2 changes 1 already so 1 left out destructive" in page.text.lower()
-    assert "Clerks: it has no account that could be changed so" in page.text
+    assert "Clerks: it has no account that this could change" in page.text
     assert all(map(directory.is_enabled, staff[:2]))  # nothing is done before it is confirmed
     page.press("Disable all 2", reason="Ticket 12")
     finish(page)
@@ -77,7 +77,7 @@ def test_moving_joining_and_setting(
     assert [there in directory.dn(user) for user in staff] == [True, True, False]
     page = choose(page, unit, [staff[2]], "join").press("Preview", group="CN=Nobody")
     assert page.status == 400
-    assert "CN=Nobody is no group that you can see" in page.text
+    assert "CN=Nobody is not a group that you can see" in page.text
 
 
 def test_many_are_done_in_steps_and_exported(
@@ -96,7 +96,7 @@ def test_many_are_done_in_steps_and_exported(
     assert "3 disabled." in page.press("Go on").text
     indexes = OperationRecord.objects.filter(operation="users.disable").values_list("batch_index", flat=True)
     assert sorted(indexes) == [0, 1, 2]
-    monkeypatch.setattr(actions, "MOST", 2)
+    monkeypatch.setattr(actions, "MAX_OBJECTS", 2)
     assert choose(page, directory.guid(organizational_unit), staff, "disable").status == 400
     token = next(value for form in page.forms for name, value in form.fields if name == "csrfmiddlewaretoken")
     sent = {"action": "export", "chosen": str(staff[0]), "csrfmiddlewaretoken": token}
@@ -114,7 +114,7 @@ def test_what_a_killed_request_had_done_is_not_done_again(
     page = choose(administrator, directory.guid(organizational_unit), staff, "disable")
     page.press("Disable all 3")
     with monkeypatch.context() as killed:
-        killed.setattr(tasks, "keep", lambda _: None)  # what came of the changes is never noted
+        killed.setattr(tasks, "save_task", lambda _: None)  # what came of the changes is never noted
         page.press("Go on")
     assert not any(map(directory.is_enabled, staff))
     directory.modify(staff[0], userAccountControl="512")  # somebody else had a reason

@@ -16,6 +16,7 @@ from active_directory import streaming as ldap_streaming
 from core.call import Surface
 from core.configuration import SearchesSection
 from core.operation import Operation, operations
+from core.redis import clients
 from directory.queries.searches import concurrency
 from lab.directory import Directory
 from lab.redis import RedisServer
@@ -25,7 +26,7 @@ from tests.support.configuration import Configure
 
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 LIMITS = SearchesSection()
-EXTRA = {"accounts.search": {"state": "enabled"}}
+EXTRA = {"accounts.search": {"state": "enabled"}, "objects.count": {"kind": "users"}}
 
 
 def any_of(*terms: str) -> str:
@@ -132,13 +133,13 @@ def key_of(integration: Integration) -> str:
 @pytest.fixture
 def redis(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
     """Waited for as long as a busy machine lets it take: without its answer a search would go on."""
-    monkeypatch.setattr(concurrency, "_TIMEOUT", 60.0)
-    concurrency._scripts.cache_clear()
+    monkeypatch.setattr(clients, "TIMEOUT", 60.0)
+    concurrency._redis.cache_clear()
     with Redis.from_url(redis_server.url) as redis:
         yield redis
         for key in redis.scan_iter("gateway:search:turn:*"):
             redis.delete(key)
-    concurrency._scripts.cache_clear()
+    concurrency._redis.cache_clear()
 
 
 def test_a_second_search_of_the_same_key_waits(
@@ -211,11 +212,11 @@ def test_few_wait_in_one_process(
 ) -> None:
     configure("Searches", WaitSeconds=120)
     credential = str(integration.key.id)
-    monkeypatch.setitem(concurrency._present, credential, concurrency._PLACES_OF_ONE)
+    monkeypatch.setitem(concurrency._slots_in_use, credential, concurrency._SLOTS_PER_CREDENTIAL)
     began = time.monotonic()
     assert ask(integration, filter="(info=*x*)").status == 429
-    monkeypatch.setitem(concurrency._present, credential, 0)
-    monkeypatch.setitem(concurrency._present, "others", concurrency._PLACES)
+    monkeypatch.setitem(concurrency._slots_in_use, credential, 0)
+    monkeypatch.setitem(concurrency._slots_in_use, "others", concurrency._SLOTS)
     assert ask(integration, filter="(info=*x*)").status == 429
     assert time.monotonic() - began < 120  # at once: a thread that waited would be the others'
 
@@ -324,4 +325,4 @@ def test_a_time_limit_reached_is_told_as_that(
 
     monkeypatch.setattr(ldap_streaming.Request, "_next_answer", over)
     answer = ask(integration, base=organizational_unit, filter=chains(1))
-    assert (answer.status, answer.code) == (503, "AD.Directory.LimitExceeded")
+    assert (answer.status, answer.code) == (400, "AD.Filter.TooCostly")

@@ -18,11 +18,12 @@ from active_directory import AttributeType, Entry, SearchFlags
 from active_directory import client as client_module
 from active_directory.schema import Syntax
 from core import paging
+from core.redis import clients
+from core.redis.clients import QuickRedis, RedisUnavailable
 from core.secrets.encryption import UndecryptableSecret, decrypt
+from directory.queries.searches import matches
 from directory.queries.searches import search as search_module
-from directory.queries.searches import snapshots
-from directory.queries.searches.order import Match, Order
-from directory.queries.searches.snapshots import Snapshot
+from directory.queries.searches.matches import Match, Order, Snapshot, keep_snapshot, read_snapshot
 from lab.directory import Directory, random_name
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -33,11 +34,11 @@ from tests.support.cast import Answer, Integration, make_connection, make_integr
 @pytest.fixture(autouse=True)
 def redis_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However long a busy machine lets it take, and also where the test before had found it away."""
-    store = snapshots._store
-    monkeypatch.setattr(snapshots, "_TIMEOUT", 60.0)
-    store.cache_clear()
+    redis_of = matches._redis
+    monkeypatch.setattr(clients, "TIMEOUT", 60.0)
+    redis_of.cache_clear()
     yield
-    store.cache_clear()
+    redis_of.cache_clear()
 
 
 @pytest.fixture
@@ -241,11 +242,12 @@ def test_over_processes_and_restarts(
 def test_without_redis(
     integration: Integration, people: dict[str, UUID], organizational_unit: str, monkeypatch: Any
 ) -> None:
-    store = snapshots._Store("unix:///nowhere/redis.sock")
-    monkeypatch.setattr(snapshots, "_store", lambda _: store)
+    away = QuickRedis("unix:///nowhere/redis.sock", without="")
+    monkeypatch.setattr(matches, "_redis", lambda _: away)
     found = [item["name"] for item in walk(integration, base=organizational_unit, pageSize=7, sort="-name")]
     assert found == sorted(people, reverse=True)
-    assert store._is_paused()
+    with pytest.raises(RedisUnavailable):
+        away.execute("PING")
 
 
 def test_the_next_pages_need_no_search(
@@ -253,7 +255,7 @@ def test_the_next_pages_need_no_search(
 ) -> None:
     given = {"base": organizational_unit, "pageSize": 10}
     answer = search(integration, **given)
-    monkeypatch.delattr(search_module._Running, "identify")
+    monkeypatch.delattr(search_module._SearchRun, "identify")
     found = answer.body["items"]
     while cursor := answer.body["nextCursor"]:
         answer = search(integration, **given, cursor=cursor)
@@ -263,21 +265,19 @@ def test_the_next_pages_need_no_search(
 
 def test_old_snapshots_make_room(redis: Any, monkeypatch: Any) -> None:
     redis.flushall()
-    matches = [Match(None, uuid4().bytes_le) for _ in range(2500)]
-    monkeypatch.setattr(snapshots, "MOST_OCTETS", 100_000)
-    clock = iter(range(1000, 2000))
-    monkeypatch.setattr("directory.queries.searches.snapshots.time.time", lambda: next(clock))
-    kept = [snapshots.keep(matches, 100) for _ in range(4)]
+    found = [Match(None, uuid4().bytes_le) for _ in range(2500)]
+    monkeypatch.setattr(matches, "MAX_SNAPSHOT_OCTETS", 100_000)
+    kept = [keep_snapshot(found, 100) for _ in range(4)]
     assert all(snapshot.name for snapshot in kept)
-    there = [snapshots.find(snapshot, 0, 100) is not None for snapshot in kept]
+    there = [read_snapshot(snapshot, 0, 100) is not None for snapshot in kept]
     assert there == [False, False, True, True]
-    used = snapshots.find(kept[2], 2400, 100)
+    used = read_snapshot(kept[2], 2400, 100)
     assert used is not None
-    assert used.guids == [match.guid for match in matches[2400:]]
-    snapshots.keep(matches, 100)
-    assert snapshots.find(kept[3], 0, 100) is None
-    assert snapshots.find(kept[2], 0, 100) is not None
-    assert 0 < redis.ttl(f"gateway:search:{kept[2].name.partition(':')[0]}") <= 24 * 3600
+    assert used.guids == [match.guid for match in found[2400:]]
+    keep_snapshot(found, 100)
+    assert read_snapshot(kept[3], 0, 100) is None
+    assert read_snapshot(kept[2], 0, 100) is not None
+    assert 0 < redis.ttl(kept[2].key) <= 24 * 3600
 
 
 @pytest.mark.parametrize(("limit", "result"), [(ldap.TIMELIMIT_EXCEEDED, 3), (ldap.ADMINLIMIT_EXCEEDED, 11)])
@@ -309,8 +309,9 @@ def test_values_sorted_by_are_not_legible_in_redis(
 ) -> None:
     redis.flushall()
     search(integration, base=organizational_unit, pageSize=3, sort="sn")
-    (key,) = [key for key in redis.keys("gateway:search:*") if key != b"gateway:search:index"]
-    assert not any(b"name" in value.lower() for value in redis.hgetall(key).values())
+    keys = set(redis.keys("gateway:matches:*")) - {b"gateway:matches:index"}
+    assert len(keys) == 2
+    assert not any(b"name" in redis.get(key).lower() for key in keys)
 
 
 def test_a_cursor_expires(
@@ -383,27 +384,28 @@ def test_pages_behind_any_place_make_the_whole(matches: list[Match], descending:
 
 
 @given(MATCHES, st.integers(1, 30))
-def test_a_snapshot_gives_back_what_was_kept(matches: list[Match], page_size: int) -> None:
-    parts: dict[str, Any] = {}
+def test_a_snapshot_gives_back_what_was_kept(found: list[Match], page_size: int) -> None:
+    kept: dict[str, bytes] = {}
 
-    class Store:
-        def write(self, given: Any) -> str:
-            parts.update(given)
-            return "x:1"
+    class KeptHere:
+        def execute(self, command: str, key: str, *words: Any) -> bytes | None:
+            if command == "SET":
+                kept[key] = words[0] if isinstance(words[0], bytes) else words[0].encode()
+            elif command == "GETRANGE":
+                return kept.get(key, b"")[int(words[0]) : int(words[1]) + 1]
+            return kept.get(key)
 
-        def read(self, name: str, fields: Any) -> Any:
-            found = [parts.get(field) for field in fields]
-            return [item.encode() if isinstance(item, str) else item for item in found]
+        def run(self, *_: Any) -> None:
+            pass
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshots, "_store", lambda _: Store())
-        patch.setattr(snapshots, "_OBJECTS_PER_PART", 7)
-        snapshot = snapshots.keep(matches, page_size)
-        for offset in range(0, len(matches), page_size):
-            page = matches[offset : offset + page_size]
-            excerpt = snapshots.find(snapshot, offset, page_size)
+        patch.setattr(matches, "_redis", lambda _: KeptHere())
+        snapshot = keep_snapshot(found, page_size)
+        for offset in range(0, len(found), page_size):
+            page = found[offset : offset + page_size]
+            excerpt = read_snapshot(snapshot, offset, page_size)
             assert excerpt is not None
             assert excerpt.guids == [match.guid for match in page]
             if len(page) == page_size:
                 assert excerpt.last == page[-1]
-        assert snapshots.find(Snapshot("", 5), 0, page_size) is None
+        assert read_snapshot(Snapshot("", 5), 0, page_size) is None

@@ -1,7 +1,6 @@
 """Searches: text, filter, place, order, pages, scopes of the role."""
 
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from active_directory import Client
 from lab.directory import Directory
 from lab.domain import Domain
+from tests.directory.queries.searches.asking import search
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 
 
@@ -24,10 +24,6 @@ def people(directory: Directory, organizational_unit: str) -> dict[str, UUID]:
         return directory.add_user(name, parent=parent, **surname)
 
     return {name: add(name, sn) for name, sn in surnames.items()}
-
-
-def search(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
-    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 def names(answer: Answer) -> list[str]:
@@ -70,9 +66,8 @@ def test_what_is_known_to_fit_on_a_page_is_read_in_one_pass(
     directory: Directory,
     organizational_unit: str,
     passes: list[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("directory.queries.searches.search._GUESSED", 0)
+    """Where it is not known, Samba might read all of a large domain before it sends a page, and admit no write."""
     wanted: dict[str, Any] = {
         "base": organizational_unit,
         "pageSize": 5,
@@ -247,8 +242,8 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
         ({"filter": "(nosuch=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(tokenGroups=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(:caseExactMatch:=x)"}, 400, "AD.Filter.Unsupported"),
-        ({"filter": "(userAccountControl:1.2.840.113556.1.4.803:=abc)"}, 400, "AD.Filter.Unsupported"),
-        ({"filter": "(userAccountControl:1.2.840.113556.1.4.804:=)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(userAccountControl:1.2.840.113556.1.4.803:=abc)"}, 400, "Search.FilterInvalid"),
+        ({"filter": "(userAccountControl:1.2.840.113556.1.4.804:=)"}, 400, "Search.FilterInvalid"),
         ({"filter": "(cn:1.2.840.113556.1.4.803:=2)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(cn:1.2.840.113556.1.4.1941:=CN=x)"}, 400, "AD.Filter.Unsupported"),
         ({"attributes": "unicodePwd"}, 400, "AD.Attributes.NotReadable"),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from directory.shapes.wording.change_words import ChangeWords, change_facts, say, say_many
-from directory.shapes.wording.value_words import Named, plain
+from directory.shapes.wording.change_words import ChangeWords, change_facts, describe_change, describe_changes
+from directory.shapes.wording.value_words import NamedObject, plain_text
 
 BASE = "DC=corp,DC=example,DC=test"
 ADA = f"CN=Ada Lovelace,OU=Sales,{BASE}"
@@ -19,7 +19,7 @@ def change(attribute: str, before: str | list[str], after: str | list[str], **mo
 
 
 def words(operation: str, *changes: dict[str, Any], name: str = ADA, **more: Any) -> ChangeWords:
-    return say(change_facts(operation, changes, distinguished_name=name, **more))
+    return describe_change(change_facts(operation, changes, distinguished_name=name, **more))
 
 
 DOMAIN_ADMINS = f"CN=Domain Admins,CN=Users,{BASE}"
@@ -155,12 +155,12 @@ def test_names_come_with_what_tells_them_apart() -> None:
         account_name="Domain Admins",
         references=[{"name": ADA, "id": "2", "kind": "user", "accountName": "ada"}],
     )
-    named = [part for part in said.headline if isinstance(part, Named)]
+    named = [part for part in said.headline if isinstance(part, NamedObject)]
     assert named == [
-        Named("Ada Lovelace", "ada", "corp.example.test / Sales", "2"),
-        Named("Domain Admins", "Domain Admins", "corp.example.test / Users", "1"),
+        NamedObject("Ada Lovelace", "ada", "corp.example.test / Sales", "2"),
+        NamedObject("Domain Admins", "Domain Admins", "corp.example.test / Users", "1"),
     ]
-    assert plain(said.headline) == "Add Ada Lovelace to Domain Admins"
+    assert plain_text(said.headline) == "Add Ada Lovelace to Domain Admins"
 
 
 def test_things_of_the_gateway_itself() -> None:
@@ -175,10 +175,11 @@ def test_several_at_once() -> None:
     def one(operation: str, attribute: str = "department", kind: str = "user") -> Any:
         return change_facts(operation, [change(attribute, "", "x")], distinguished_name=ADA, kind=kind)
 
-    assert say_many([one("users.update")] * 2, 200) == "Change department of 200 users"
+    assert describe_changes([one("users.update")] * 2, 200) == "Change department of 200 users"
     assert (
-        say_many([one("users.update"), one("users.update", "title")], 2) == "Change department and job title of 2 users"
+        describe_changes([one("users.update"), one("users.update", "title")], 2)
+        == "Change department and job title of 2 users"
     )
-    assert say_many([one("users.disable"), one("computers.disable", kind="computer")], 9) == "Disable 9 objects"
-    assert say_many([one("users.reset-password")], 3) == "Reset the password of 3 users"
-    assert say_many([one("users.update"), one("users.delete")], 5) == "5 changes: delete, update"
+    assert describe_changes([one("users.disable"), one("computers.disable", kind="computer")], 9) == "Disable 9 objects"
+    assert describe_changes([one("users.reset-password")], 3) == "Reset the password of 3 users"
+    assert describe_changes([one("users.update"), one("users.delete")], 5) == "5 changes: delete, update"

@@ -14,7 +14,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence
 from gateway.pipeline import batches
-from gateway.pipeline.batch_shapes import ItemInputs
+from gateway.pipeline.batches import ItemInputs
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -136,7 +136,7 @@ def test_what_cannot_be_known_is_said_and_settled_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = users(100)
-    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+    monkeypatch.setattr(evidence, "RECOVERY_SECONDS", 0.5)
     at_write(60, directory_proxy.lose_answer)
     answer = send(through_proxy, "update", [titled(guid, "x") for guid in some])
     assert answer.status == 207

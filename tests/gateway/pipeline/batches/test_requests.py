@@ -11,7 +11,7 @@ from core.operation import Operation, operations
 from core.shapes import load_body
 from directory.models import DirectoryConnection
 from gateway.management.openapi import document
-from gateway.pipeline.batch_shapes import ItemInputs, batch_shape, item_shape
+from gateway.pipeline.batches import ItemInputs, batch_shape, item_shape
 from lab.directory import Directory, random_name
 from tests.audit.calls import CALL
 from tests.gateway.pipeline.batches.sending import records, send, statuses, titled
@@ -217,9 +217,9 @@ def test_the_documents_name_them_all(surface: Surface) -> None:
     paths = document(surface)["paths"]
     described = {path: methods["post"] for path, methods in paths.items() if "/batch/" in path}
     assert {path: item["operationId"] for path, item in described.items()} == {
-        f"/{surface}/ad/{resource}/batch/{action}": f"{resource}.batch-{action}"
-        for resource in KINDS
-        for action in ("create", "update", "delete")
+        f"/{surface}/ad/{item.resource}/batch/{item.action}": f"{item.resource}.batch-{item.action}"
+        for item in operations()
+        if item.batchable
     }
     assert all({"200", "207", "413"} <= set(item["responses"]) for item in described.values())
 

@@ -20,13 +20,13 @@ from tests.support.credential_proxy import credential_proxy
 
 EXAMPLE = "calls a tool of the suite's own example server"
 ASKS_BACK = "no tool asks the client or its user anything back"
-NO_PROMPTS = "the gateway offers no prompts"
+EXAMPLE_PROMPT = "gets a prompt of the suite's own example server"
 NO_RESOURCES = "the gateway offers no resources: what the directory holds is found by tools"
 NO_TASKS = "an extension that is not offered: what takes long waits for a person, and has a change request"
 
 NOT_APPLICABLE = {
     "logging-set-level": "the gateway logs for its operators, not for clients",
-    "completion-complete": "there are no prompts or resources to complete the arguments of",
+    "completion-complete": "the arguments of the prompts are free text, and there are no resources",
     **dict.fromkeys(
         (
             *("tools-call-simple-text", "tools-call-image", "tools-call-audio", "tools-call-embedded-resource"),
@@ -57,10 +57,10 @@ NOT_APPLICABLE = {
     ),
     **dict.fromkeys(
         (
-            *("prompts-list", "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource"),
+            *("prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource"),
             "prompts-get-with-image",
         ),
-        NO_PROMPTS,
+        EXAMPLE_PROMPT,
     ),
     **dict.fromkeys(
         (
@@ -76,13 +76,15 @@ NOT_APPLICABLE_CHECKS = {
     "sep-2575-missing-capability-http-400": EXAMPLE,
     "sep-2575-http-server-no-independent-requests-on-stream": EXAMPLE,
     "sep-2575-server-no-log-without-loglevel": EXAMPLE,
-    "sep-2549-prompts-list-caching-hints": NO_PROMPTS,
     "sep-2549-resources-list-caching-hints": NO_RESOURCES,
     "sep-2549-resources-templates-list-caching-hints": NO_RESOURCES,
 }
 HAVE_TO_RUN = {
-    "2025-11-25": {"server-initialize", "ping", "tools-list", "dns-rebinding-protection"},
-    "2026-07-28": {"server-stateless", "tools-list", "caching", "http-header-validation", "dns-rebinding-protection"},
+    "2025-11-25": {"server-initialize", "ping", "tools-list", "prompts-list", "dns-rebinding-protection"},
+    "2026-07-28": {
+        *("server-stateless", "tools-list", "prompts-list", "caching", "http-header-validation"),
+        "dns-rebinding-protection",
+    },
 }
 
 

@@ -1,6 +1,7 @@
 """HTTP at `/mcp`: which requests are taken at all, and what the others are told."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from core.configuration import RateLimit
 from directory.models import DirectoryConnection
 from tests.support.agent_tools import ACCEPTED, send, send_with_envelope
 from tests.support.agents import Agent
-from tests.support.cast import Integration
+from tests.support.cast import Answer, Integration
 from tests.support.cast import send as send_anything
 from tests.support.configuration import Configure
 
@@ -26,13 +27,13 @@ def test_it_answers_in_both_eras(agent: Agent) -> None:
     assert began.status == 200, began
     assert began.body["result"]["protocolVersion"] == "2025-06-18"
     assert began.body["result"]["serverInfo"]["name"] == "directory-management-gateway"
-    assert began.body["result"]["capabilities"] == {"tools": {"listChanged": False}}
+    assert began.body["result"]["capabilities"] == {kind: {"listChanged": False} for kind in ("tools", "prompts")}
     assert "Mcp-Session-Id" not in began.headers
     found = send_with_envelope(agent, "server/discover")
     assert (found.status, found.body["result"]["supportedVersions"]) == (200, ["2026-07-28"])
     listed = [answer(agent, "tools/list").body["result"]["tools"] for answer in (send, send_with_envelope)]
     assert listed[0] == listed[1]
-    assert len(listed[0]) == 12
+    assert len(listed[0]) == 16
 
 
 def test_a_notification_is_taken_without_a_word(agent: Agent) -> None:
@@ -150,13 +151,30 @@ def test_a_search_counts_as_one(agent: Agent, configure: Configure, limited: Non
         assert answer.status == 200, answer
         assert '"DirectorySearch";q=2;w=60' in answer.headers["RateLimit-Policy"]
         assert f'"DirectorySearch";r={remaining}' in answer.headers["RateLimit"]
-    answer = send(agent, "tools/call", search)
-    assert (answer.status, answer.code) == (429, "RateLimit.Exceeded")
-    assert int(answer.headers["Retry-After"]) >= 1
+    require_told_when_to_go_on(send(agent, "tools/call", search))
     # What is no search goes on.
     answer = send(agent, "tools/list")
     assert answer.status == 200
     assert "DirectorySearch" not in answer.headers["RateLimit"]
+
+
+def require_told_when_to_go_on(answer: Answer) -> None:
+    """Agents stop at an HTTP error, and read what a tool says."""
+    assert answer.status == 200, answer
+    result = answer.body["result"]
+    assert (result["isError"], result["structuredContent"]["code"]) == (True, "RateLimit.Exceeded")
+    assert re.search(r"try again in [0-9]+ s", result["structuredContent"]["detail"])
+
+
+def test_a_search_counts_for_its_agent_wherever_it_comes_from(
+    agent: Agent, configure: Configure, limited: None
+) -> None:
+    configure("RateLimiting", DirectorySearch=RateLimit(Requests=1, WindowSeconds=60))
+    configure("ForwardedHeaders", KnownProxies=("127.0.0.0/8",))
+    search = {"name": "search_directory", "arguments": {"kind": "users", "q": "nobody-at-all"}}
+    answers = [send(agent, "tools/call", search, **{"X-Forwarded-For": f"192.0.2.{n}"}) for n in (1, 2)]
+    assert answers[0].body["result"]["isError"] is False
+    require_told_when_to_go_on(answers[1])
 
 
 def test_every_request_counts(agent: Agent, configure: Configure, limited: None) -> None:
@@ -164,6 +182,12 @@ def test_every_request_counts(agent: Agent, configure: Configure, limited: None)
     assert send(agent, "ping").status == 200
     answer = send(agent, "ping")
     assert (answer.status, answer.code) == (429, "RateLimit.Exceeded")
+    assert int(answer.headers["Retry-After"]) >= 1
+    search = {"name": "search_directory", "arguments": {"kind": "users", "q": "nobody-at-all"}}
+    require_told_when_to_go_on(send(agent, "tools/call", search))
+    require_told_when_to_go_on(send_with_envelope(agent, "tools/call", search))
+    large = {"name": "read_object", "arguments": {"id": "x" * 70_000}}
+    assert send(agent, "tools/call", large).status == 429
 
 
 def test_a_failure_of_ours_tells_nothing(

@@ -11,7 +11,7 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from audit.read_buffer import reads
 from core.operation import Effect, find_operation
-from core.text.unseen import is_unseen
+from core.text.invisible import is_invisible
 from directory.models import DirectoryConnection
 from gateway.surfaces.agent.tools import TOOLS
 from lab.directory import Directory
@@ -89,6 +89,7 @@ def test_reading_says_it_in_its_place_and_leads_to_nothing(
             },
         ),
         ("my_change_requests", {"status": HOSTILE[2]}),
+        ("my_changes", {"since": HOSTILE[2]}),
     ]
     for name, arguments in calls:
         for ask in (send, send_with_envelope):
@@ -146,11 +147,14 @@ def test_changing_says_it_in_its_place_and_leads_to_nothing_else(
         ("delete_object", {"kind": "users", "id": objects["huge"]}),
         ("restore_object", {"id": objects["huge"], "name": HOSTILE[0]}),
     ]
-    assert {name for name, _ in calls} | {"my_change_requests"} == {
+    assert {name for name, _ in calls} | {"my_change_requests", "my_changes", "plan_changes"} == {
         tool.name for tool in TOOLS.values() if tool.behaviour != "reads"
     }
+    planned = [{"tool": name, "arguments": arguments} for name, arguments in calls if name == "delete_object"]
+    require_in_its_place(call_tool(agent, "plan_changes", changes=planned))
     for name, arguments in calls:
         require_in_its_place(call_tool(agent, name, **arguments, **why))
+    require_in_its_place(call_tool(agent, "my_changes", limit=50))
     listed = call_tool(agent, "my_change_requests", limit=50)
     require_in_its_place(listed)
     for item in listed.structured["items"]:
@@ -174,4 +178,4 @@ def test_the_copy_shows_what_nobody_sees(
     read = call_tool(make_agent(connection), "read_object", kind="users", id=str(user))
     assert read.structured["attributes"]["displayName"] == [name]
     assert "Pay\\u202eroll\\u200b\\udb40\\udc41 Zoë עדה" in read.copy
-    assert not [each for each in read.copy if is_unseen(each)]
+    assert not [each for each in read.copy if is_invisible(each)]

@@ -20,7 +20,7 @@ from tests.support.agent_tools import Result, call_tool
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_person
 
-PEOPLE = 20
+PEOPLE = 8
 
 
 @dataclass
@@ -110,9 +110,9 @@ def test_people_come_move_and_go(
     cursor: str | None = None
     while cursor is not None or not found:
         more = {} if cursor is None else {"cursor": cursor}
-        page = planner.call("search_directory", kind="users", base=staff, filter="(title=Trainee)", limit=7, **more)
+        page = planner.call("search_directory", kind="users", base=staff, filter="(title=Trainee)", limit=3, **more)
         found += [item["id"] for item in page.structured["items"]]
-        cursor = page.structured["nextCursor"]
+        cursor = page.structured.get("nextCursor")
     assert sorted(found) == sorted(ids.values())
     for id in found:
         planner.change("move_or_rename_object", kind="users", id=id, parent=sales, reason=moves)

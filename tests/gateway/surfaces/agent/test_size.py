@@ -34,5 +34,5 @@ def test_it_counts() -> None:
 
 def test_all_tools_together_are_small(agent: Agent) -> None:
     tools = list(list_tools(agent).values())
-    assert len(tools) == 12
+    assert len(tools) == 16
     assert count_tokens(json.dumps({"tools": tools})) <= MOST

@@ -1,1 +1,0 @@
-"""Security descriptors as values: their binary form, their text (SDDL), rights and well-known identifiers."""

@@ -1,0 +1,80 @@
+"""Fills a domain that is not running, in one transaction: `/usr/bin/python3 fill_domain.py <directory> <people>`.
+
+Runs under the system's Python, as `lab/samba/setup.py` does. Everybody is in two of 200 groups, which are all in one
+("Wide"); other groups have 10 people ("Ten"), and two fifths of all ("Most"). The last of them, at most 5,000 and a
+quarter, are protected: in 200 groups within the account operators. Every third has a password that has expired.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import ldb
+from samba.auth import system_session
+from samba.param import LoadParm
+from samba.samdb import SamDB
+
+from lab.company.fill_domain import ANY_PASSWORD_TIME
+
+EXPIRED = "133000000000000000"
+"""When every third has set a password: in 2022."""
+
+
+def main() -> None:
+    directory, people = sys.argv[1], int(sys.argv[2])
+    parameters = LoadParm()
+    parameters.load(f"{directory}/etc/smb.conf")
+    # The index stays in memory until the end.
+    options = ["batch_mode:1"]
+    samdb = SamDB(f"{directory}/private/sam.ldb", session_info=system_session(), lp=parameters, options=options)
+    base = samdb.domain_dn()
+
+    def person(number: int) -> str:
+        return f"CN=Person {number:05},OU=Growth,{base}"
+
+    def add_group(name: str, members: Iterable[str]) -> str:
+        entry = {"dn": f"CN={name},OU=Growth Groups,{base}", "objectClass": "group", "sAMAccountName": name}
+        values = list(members)
+        samdb.add({**entry, "groupType": "-2147483646", **({"member": values} if values else {})})
+        return entry["dn"]
+
+    samdb.transaction_start()
+    for unit in ("Growth", "Growth Groups"):
+        samdb.add({"dn": f"OU={unit},{base}", "objectClass": "organizationalUnit"})
+    for number in range(people):
+        account = f"p{number:05}"
+        samdb.add({
+            "dn": person(number),
+            "objectClass": "user",
+            "sAMAccountName": account,
+            "userAccountControl": "544",
+            "displayName": f"Jörg Person {number:05}",
+            "mail": f"{account}@corp.example.test",
+            "department": f"Department {number % 40}",
+            "title": "Engineer",
+        })  # fmt: skip
+        if number % 3 == 0:
+            expired = ldb.Message(ldb.Dn(samdb, person(number)))
+            expired["pwdLastSet"] = ldb.MessageElement(EXPIRED, ldb.FLAG_MOD_REPLACE, "pwdLastSet")
+            samdb.modify(expired, [ANY_PASSWORD_TIME])
+    parts = [
+        add_group(f"Part {part}", (person(n) for n in range(people) if part in (n % 200, n * 31 % 199)))
+        for part in range(200)
+    ]
+    add_group("Wide", parts)
+    add_group("Ten", map(person, range(10)))
+    add_group("Most", map(person, range(people * 2 // 5)))
+    protected = min(5000, people // 4)
+    guards = [
+        add_group(f"Guard {guard}", (person(n) for n in range(people - protected, people) if n % 200 == guard))
+        for guard in range(200)
+    ]
+    guarded = add_group("Guards", guards)
+    samdb.add_remove_group_members("Account Operators", [guarded.partition(",")[0][3:]])
+    samdb.transaction_commit()
+
+
+if __name__ == "__main__":
+    main()

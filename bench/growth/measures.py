@@ -1,0 +1,246 @@
+"""Measures the same at several sizes of directory and log, and says by which law each figure grows.
+
+A world has a domain and a gateway of one size. Figures are processor time of the gateway's web processes, the database
+and the domain controller for one request, beside that of raw python-ldap in the same run.
+"""
+
+import math
+import resource
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+import ldap
+
+from bench.client import Client
+from bench.console import Browser
+from bench.growth import OLD_OBJECT, OLD_OWNER
+from bench.report import print_head, print_row
+from bench.servers import Domain, Gateway, running_domain, running_gateway
+from bench.turns import RAW, Way, take_turns
+from bench.usage import memory_of
+
+_PARTS = ("web", "database", "domain controller")
+_ROUNDS = 3
+_Work = Callable[[], object]
+_IN_CHAIN = "1.2.840.113556.1.4.1941"
+_GROUPS = "OU=Growth Groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Milliseconds of processor of one request, and until its answer, of the gateway and of raw python-ldap."""
+
+    processor: float
+    answered: float
+    raw: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A directory and a log of one size, with ways to ask them."""
+
+    domain: Domain
+    gateway: Gateway
+    client: Client
+
+    @property
+    def browser(self) -> Browser:
+        """A signed-in person's new connection: the web server closes those that are idle for long."""
+        return Browser(self.gateway)
+
+    def measure(self, work: _Work, raw: _Work | None = None, *, times: int = 5) -> Figures:
+        """Do it some times, in turns with raw."""
+
+        def repeated(each: _Work) -> Way:
+            return Way(lambda: [each() for _ in range(times)])
+
+        ways = {"gateway": repeated(work), **({RAW: repeated(raw)} if raw else {})}
+        roots = {part: root for part, root in self.gateway.processes.items() if part in _PARTS}
+        processes = {"gateway": roots | self.domain.processes, RAW: self.domain.processes}
+        try:
+            samples = take_turns(ways, processes, rounds=_ROUNDS)
+        except (SystemExit, OSError, HTTPException) as refused:
+            print(refused, flush=True)
+            return Figures(math.nan, math.nan)
+        each = 1000 / (_ROUNDS * times)
+        return Figures(
+            sum(samples["gateway"].processor.values()) * each,
+            samples["gateway"].median * 1000 / times,
+            sum(samples[RAW].processor.values()) * each if raw else None,
+        )
+
+
+def law_of(sizes: Sequence[int], figures: Sequence[float]) -> str:
+    """How figures grow with sizes, by the exponent between the smallest and the largest."""
+    if len(sizes) < 2 or not all(figure > 0 for figure in figures):
+        return "–"
+    exponent = math.log(figures[-1] / figures[0]) / math.log(sizes[-1] / sizes[0])
+    return "constant" if exponent < 0.12 else "log n" if exponent < 0.35 else "√n" if exponent < 0.7 else "n"
+
+
+def measures_of_log(world: World) -> dict[str, Figures]:
+    """The pages and figures that read the log."""
+    get = world.client.call
+    record = get("GET", "/api/operations?pageSize=1&onlyChanges=true")["items"][0]["id"]
+    key = world.browser.call("GET", "/rest/api-keys")["items"][0]["id"]
+    log = "/api/operations?pageSize=100"
+    sixty_days_ago = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 60 * 86400))
+    paths = {
+        "page of 100, new": log,
+        "page of 100, 60 days old": f"{log}&to={sixty_days_ago}",
+        "page of 100 changes, 60 days old": f"{log}&onlyChanges=true&to={sixty_days_ago}",
+        "page by an owner of long ago": f"{log}&owner={OLD_OWNER}",
+        "page by an object of long ago": f"{log}&target={OLD_OBJECT}",
+    }
+    found = {name: world.measure(lambda path=path: get("GET", path)) for name, path in paths.items()}  # type: ignore[misc]
+    for name, path in {
+        "search that finds nothing (`q`)": f"{log}&q=zzzzzz",
+        "search that finds nothing (`value`)": f"{log}&value=zzzzzz",
+        "search that finds nothing (owner with key)": f"{log}&owner={OLD_OWNER}&keyName=key-1",
+    }.items():
+        found[name] = world.measure(lambda path=path: get("GET", path), times=1)  # type: ignore[misc]
+    browser = world.browser
+    for name, path in {
+        "statistics of 30 days": "/rest/operations/statistics?days=30",
+        "a key's use": f"/rest/api-keys/{key}/usage",
+    }.items():
+        found[name] = world.measure(lambda path=path: browser.call("GET", path))  # type: ignore[misc]
+    for name, path in {"home": "/console/", "a record's page": f"/console/log/{record}"}.items():
+        found[name] = world.measure(lambda path=path: browser.fetch(path))  # type: ignore[misc]
+    found["`/metrics`"] = world.measure(lambda: world.client.send("GET", "/metrics"))
+    for name in ("verification of the whole", "verification again"):
+        found[name] = _verified(world.gateway)
+    return found
+
+
+def _verified(gateway: Gateway) -> Figures:
+    """The processor time of the command, and of its database if that is a server."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    gateway.live.manage("verify_operations_log")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    return Figures(seconds * 1000, (time.perf_counter() - began) * 1000)
+
+
+def measures_of_directory(world: World) -> dict[str, Figures]:
+    """What the second table has: members, searches, rights, and writes beside reads."""
+    base, get = world.domain.base_dn, world.client.call
+    raw = world.domain.bind()
+    groups, unit = f"{_GROUPS},{base}", f"OU=Growth,{base}"
+
+    def group(name: str) -> str:
+        found: str = get("GET", f"/api/ad/groups/by-dn?dn={quote(f'CN={name},{groups}')}")["id"]
+        return found
+
+    def search(filter: str, where: str = base, scope: int = ldap.SCOPE_SUBTREE) -> object:
+        return raw.search_ext_s(where, scope, filter, ["objectGUID"])
+
+    def members(name: str, **options: str) -> _Work:
+        path = f"/api/ad/groups/{group(name)}/members?" + "&".join(f"{key}={value}" for key, value in options.items())
+        return lambda: get("GET", path)
+
+    def raw_members(name: str) -> _Work:
+        return lambda: raw.search_ext_s(f"CN={name},{groups}", ldap.SCOPE_BASE, "(objectClass=*)", ["member"])
+
+    def in_chain(name: str) -> str:
+        return f"(memberOf:{_IN_CHAIN}:=CN={name},{groups})"
+
+    person = get("GET", f"/api/ad/users/by-dn?dn={quote(f'CN=Person 00000,{unit}')}")["id"]
+    directory = world.browser.call("GET", "/rest/directories")["items"][0]["id"]
+
+    def read() -> object:
+        return get("GET", f"/api/ad/users/{person}")
+
+    def write() -> object:
+        return get("PATCH", f"/api/ad/users/{person}", {"replace": {"title": uuid4().hex}})
+
+    def create() -> object:
+        new = [{"name": f"New {uuid4().hex[:12]}", "parent": unit} for _ in range(20)]
+        return get("POST", "/api/ad/users/batch/create", {"items": new})
+
+    def read_after_write() -> object:
+        raw.modify_s(f"CN=Person 00001,{unit}", [(ldap.MOD_REPLACE, "title", uuid4().hex.encode())])
+        write()
+        return read()
+
+    found = {
+        "read of a person": world.measure(
+            read, lambda: search("(objectClass=*)", f"CN=Person 00000,{unit}", ldap.SCOPE_BASE)
+        ),
+        "change of a person": world.measure(write),
+        "change and read after it": world.measure(read_after_write),
+        "search that no index serves": world.measure(
+            lambda: get("GET", f"/api/ad/users?filter={quote('(employeeNumber=4711)')}"),
+            lambda: search("(&(objectCategory=person)(objectClass=user)(employeeNumber=4711))"),
+        ),
+        "search by an index": world.measure(
+            lambda: get("GET", "/api/ad/users?filter=(mail=nobody)"), lambda: search("(mail=nobody)")
+        ),
+        "members of 10, first page": world.measure(members("Ten"), raw_members("Ten")),
+        "members of two fifths, first page": world.measure(members("Most"), raw_members("Most"), times=2),
+        "nested members, 200 groups wide": world.measure(members("Wide", nested="true"), times=1),
+        "`memberOf` in-chain": world.measure(
+            lambda: get("GET", f"/api/ad/users?pageSize=100&filter={quote(in_chain('Most'))}"), times=1
+        ),
+        "password-expired, first page": world.measure(
+            lambda: get("GET", "/api/ad/accounts?state=password-expired"),
+            lambda: search("(&(objectCategory=person)(objectClass=user)(pwdLastSet=133000000000000000))"),
+            times=1,
+        ),
+        "batch create of 20": world.measure(create, times=1),
+    }
+    browser = world.browser
+    found["the account's rights"] = world.measure(
+        lambda: browser.call("GET", f"/rest/directories/{directory}/rights"), times=1
+    )
+    found["a change beside nested members: the longest wait"] = _beside(write, members("Wide", nested="true"))
+    return found
+
+
+def _beside(write: _Work, read: _Work) -> Figures:
+    """The longest that a write waits while a read goes on, of three reads."""
+    waits = [0.0]
+    for _ in range(_ROUNDS):
+        reading = threading.Thread(target=read)
+        reading.start()
+        while reading.is_alive():
+            began = time.perf_counter()
+            write()
+            waits.append(time.perf_counter() - began)
+    return Figures(max(waits) * 1000, max(waits) * 1000)
+
+
+def print_growth(worlds: Sequence[tuple[int, int]], database: str) -> None:
+    """Print both tables: the figures at each size of directory and log, and the law by which they grow."""
+    halves = measures_of_directory, measures_of_log
+    measured: list[list[dict[str, Figures]]] = []
+    memory = []
+    for people, records in worlds:
+        with (
+            running_domain(people=people, filler=Path(__file__).with_name("fill_domain.py")) as domain,
+            running_gateway(domain, database=database, records=records) as gateway,
+        ):
+            world = World(domain, gateway, Client(gateway))
+            measured.append([half(world) for half in halves])
+            memory.append(max(process.resident for process in memory_of(gateway.processes["web"])))
+        _print_tables(worlds, measured)
+    print(f"\nThe largest web process has {', '.join(f'{size:.0f}' for size in memory)} MB.")
+
+
+def _print_tables(worlds: Sequence[tuple[int, int]], measured: Sequence[Sequence[dict[str, Figures]]]) -> None:
+    """Print the figures of the worlds measured so far."""
+    for half, what in enumerate(("people", "records")):
+        sizes = [world[half] for world in worlds[: len(measured)]]
+        print_head("Measure", *(f"{size:,} {what}" for size in sizes), "raw at the last", "grows as")
+        for name in measured[0][half]:
+            figures = [each[half][name] for each in measured]
+            cells = (f"{each.processor:.0f} ms ({each.answered:.0f})" for each in figures)
+            raw = figures[-1].raw
+            law = law_of(sizes, [each.processor for each in figures])
+            print_row(name, *cells, "–" if raw is None else f"{raw:.0f} ms", law)

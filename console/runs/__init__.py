@@ -1,1 +1,0 @@
-"""The pages of runs over the accounts of an organizational unit."""

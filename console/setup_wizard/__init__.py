@@ -1,1 +1,0 @@
-"""The first day of a gateway: its first administrator, and the steps that lead to the first integration."""

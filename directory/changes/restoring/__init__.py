@@ -1,1 +1,0 @@
-"""Restoring a deleted object: where and as what it lives again, and what comes back with it."""

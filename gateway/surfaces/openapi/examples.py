@@ -1,0 +1,186 @@
+"""Completes a document: a description for each member, an example for each parameter and answer.
+
+Examples are made from the schemas, so that they fit them and no operation has to bring one of its own.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from core.errors import error_classes, problem_type
+from gateway.surfaces.openapi.components import PROBLEMS
+from gateway.surfaces.openapi.member_descriptions import MEMBERS
+
+_GUID: Final = "7d2d8a0e-3c55-4f2f-9d7f-0d6a3c0a2f11"
+_TIME: Final = "2026-07-01T08:30:00Z"
+_FORMATS: Final = MappingProxyType({"uuid": _GUID, "date-time": _TIME, "uri-reference": f"/api/ad/users/{_GUID}"})
+_DEEP: Final = 12
+"""How many levels an example has at most: a shape may contain itself."""
+_VALUES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "accountName": "ada",
+        "address": "192.0.2.7",
+        "allowedAddresses": "192.0.2.0/24",
+        "attribute": "title",
+        "attributes": "title",
+        "base": "OU=Sales,DC=corp,DC=example",
+        "baseDn": "DC=corp,DC=example",
+        "after": "Countess",
+        "approvedBy": "grace",
+        "before": "Analyst",
+        "bindDn": "CN=gateway,OU=Services,DC=corp,DC=example",
+        "by": "grace",
+        "changeRequestStatus": "applied",
+        "clientAddress": "192.0.2.7",
+        "comment": "As agreed on the phone",
+        "credentialId": _GUID,
+        "code": "AD.Object.NotFound",
+        "current": "Analyst",
+        "cursor": "djE6…",
+        "day": "2026-07-01",
+        "directory": "corp",
+        "decidedBy": "grace",
+        "detail": "There is no object with this identifier.",
+        "distinguishedName": "CN=Ada Lovelace,OU=Sales,DC=corp,DC=example",
+        "dn": "CN=Ada Lovelace,OU=Sales,DC=corp,DC=example",
+        "dryRun": True,
+        "email": "ada@corp.example",
+        "enabled": True,
+        "filter": "(department=Sales)",
+        "Idempotency-Key": "2026-07-01-ada",
+        "If-Match": '"0f8b3a52c6d1"',
+        "If-None-Match": '"0f8b3a52c6d1"',
+        "instance": f"/api/ad/users/{_GUID}",
+        "keyName": "crm",
+        "kind": "user",
+        "label": "Title",
+        "lastUsedAddress": "192.0.2.7",
+        "mail": "ada@corp.example",
+        "name": "Ada Lovelace",
+        "displayName": "Ada Lovelace",
+        "nextCursor": "djE6…",
+        "objectClass": "user",
+        "operation": "users.update",
+        "operations": "users.update",
+        "owner": "ada",
+        "parameter": "filter",
+        "permissions": "directory.read_object",
+        "place": "OU=Sales,DC=corp,DC=example",
+        "pointer": "#/replace/title",
+        "proposed": "Countess",
+        "q": "ada",
+        "reason": "Ticket 4711",
+        "requestId": "0f8b3a52c6d14f0e",
+        "rights": "WriteProperty",
+        "samAccountName": "ada",
+        "server": "ldaps://dc1.corp.example",
+        "sid": "S-1-5-21-1004336348-1177238915-682003330-1104",
+        "sort": "-whenCreated",
+        "status": 404,
+        "title": "There is no such object in the directory",
+        "type": "https://gateway.corp.example/docs/api/#ad-object-notfound",
+        "url": "ldaps://dc1.corp.example",
+        "urls": "ldaps://dc1.corp.example",
+        "userPrincipalName": "ada@corp.example",
+        "username": "ada",
+        "value": "Countess",
+        "version": "0f8b3a52c6d1",
+        "X-Change-Reason": "Ticket 4711",
+        "X-Client-Id": _GUID,
+        "webhook-id": _GUID,
+        "webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+        "webhook-timestamp": "1782894600",
+    }
+)
+"""By the name of the member or parameter that they are an example of, where they are of its type."""
+_TYPES: Final = MappingProxyType({"string": str, "boolean": bool, "integer": int, "number": int})
+
+
+def complete(result: dict[str, Any], **__: Any) -> dict[str, Any]:
+    """Complete a document (drf-spectacular's setting POSTPROCESSING_HOOKS)."""
+    components = result["components"]
+    schemas = components["schemas"]
+    for shape, schema in schemas.items():
+        for name, member in schema.get("properties", {}).items():
+            member.setdefault("description", MEMBERS.get(f"{shape}.{name}", MEMBERS.get(name, "")))
+    examples = components.setdefault("examples", {})
+    for answer in _answers(result):
+        for kind, content in answer.get("content", {}).items():
+            _add_examples(kind, content, schemas, examples)
+    for status, (name, *_) in PROBLEMS.items():
+        if name in components["responses"]:
+            [content] = components["responses"][name]["content"].values()
+            content["examples"] = {name: {"value": _example_of_problem(int(status), schemas)}}
+    for operation in _operations(result):
+        for parameter in operation.get("parameters", ()):
+            parameter.setdefault("description", MEMBERS.get(parameter["name"], ""))
+            parameter["example"] = example_of(parameter["schema"], schemas, parameter["name"])
+    return result
+
+
+def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str = "", deep: int = 0) -> Any:
+    """A value that fits the schema, of which `name` is the member or parameter."""
+    if "$ref" in schema:
+        shape = schema["$ref"].rsplit("/", 1)[1]
+        return example_of(schemas[shape], schemas, name, deep)
+    if schema.get("default"):
+        return schema["default"]
+    for several in ("examples", "enum"):
+        if schema.get(several):
+            return schema[several][0]
+    choices = [choice for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if choice != {"type": "null"}]
+    if choices:
+        return example_of(choices[0], schemas, name, deep)
+    return _example_of_type(schema, schemas, name, deep)
+
+
+def _example_of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str, deep: int) -> Any:
+    type_ = schema.get("type", "string")
+    if "format" not in schema and type(_VALUES.get(name)) is _TYPES.get(type_):
+        return _VALUES[name]
+    match type_:
+        case "object":
+            members = {} if deep > _DEEP else schema.get("properties", {})
+            made = {member: example_of(shape, schemas, member, deep + 1) for member, shape in members.items()}
+            others = schema.get("additionalProperties")
+            key = example_of(schema.get("propertyNames", {"enum": ["title"]}), schemas)
+            return {key: example_of(others, schemas, "after", deep + 1)} if others and not made else made
+        case "array":
+            return [] if deep > _DEEP else [example_of(schema["items"], schemas, name, deep + 1)]
+        case "boolean":
+            return False
+        case "integer" | "number":
+            return max(schema.get("minimum", 1), 1)
+    return _FORMATS.get(schema.get("format", ""), "…")
+
+
+def _operations(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in (*result["paths"].values(), *result.get("webhooks", {}).values()):
+        yield from methods.values()
+
+
+def _answers(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for operation in _operations(result):
+        yield from operation["responses"].values()
+
+
+def _add_examples(kind: str, content: dict[str, Any], schemas: Mapping[str, Any], examples: dict[str, Any]) -> None:
+    """Give an answer its examples, which those of the same shape share: one for each of the shapes that it may have."""
+    schema = content["schema"]
+    if "$ref" not in schema:
+        is_table = kind == "text/csv"
+        content["example"] = f"id,name\r\n{_GUID},Ada Lovelace\r\n" if is_table else example_of(schema, schemas)
+        return
+    whole = schemas[schema["$ref"].rsplit("/", 1)[1]]
+    content["examples"] = {}
+    for choice in whole.get("oneOf", whole.get("anyOf", [schema])):
+        shape = choice["$ref"].rsplit("/", 1)[1]
+        examples.setdefault(shape, {"value": example_of(choice, schemas)})
+        content["examples"][shape] = {"$ref": f"#/components/examples/{shape}"}
+
+
+def _example_of_problem(status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    error = min((error for error in error_classes() if error.status == status), key=lambda error: error.code)
+    told = {"type": problem_type(error.code), "title": error.title, "detail": error.title, "code": error.code}
+    whole = {**example_of(schemas["Problem"], schemas), **told, "status": status}
+    return {name: whole[name] for name in schemas["Problem"]["required"]}
