@@ -7,7 +7,8 @@ ARGS ?=
 # Test processes, each with servers of its own:
 # one more than processors, since a test waits for its servers about as long as it computes.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
-SQLITE_WORKERS ?= $(shell nproc)
+# Half as many: a leg that ends long before the other need not start servers more than once.
+SQLITE_WORKERS ?= $(shell echo $$((($$(nproc) + 1) / 2)))
 # Requests that `make fuzz` draws for each operation.
 EXAMPLES ?= 1000
 # The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
