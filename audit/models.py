@@ -142,16 +142,6 @@ class OperationRecord(models.Model):
             models.Index(Substr("reason", 1, 44), name="audit_by_reverted", condition=Q(reason__startswith="Reverts ")),
             models.Index(fields=["settle_at"], name="audit_to_settle", condition=Q(outcome__in=OPEN_OUTCOMES)),
         ]
-        constraints = [
-            # An approved change is applied once, whatever workers do: a second intent for it cannot be recorded unless
-            # the first one failed, and without a record nothing is written. (A run records each account and claims the
-            # accounts itself.)
-            models.UniqueConstraint(
-                fields=["change_request_id"],
-                condition=Q(surface="worker", run_id__isnull=True, outcome__in=["succeeded", "pending", "unknown"]),
-                name="audit_one_application_per_change_request",
-            )
-        ]
 
     def __str__(self) -> str:
         return f"{self.operation} by {self.owner} at {self.at:%Y-%m-%d %H:%M:%S}"
@@ -199,6 +189,24 @@ class UnsealedRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.record_id}, to be sealed as {self.sealed_as}"
+
+
+class ChangeClaim(models.Model):
+    """An approved change, claimed by the record that applies it or has applied it: so it is applied once.
+
+    The database claims it with the record of the intent and frees it if that fails, whatever workers do: another intent
+    for it cannot be recorded meanwhile, and without a record nothing is written. A claim outlives its record. A run has
+    none: it records each account, and claims the accounts itself.
+    """
+
+    change_request_id = models.UUIDField(primary_key=True)
+    record_id = models.UUIDField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.change_request_id}, claimed by {self.record_id}"
 
 
 class LogSeal(models.Model):

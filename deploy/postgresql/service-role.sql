@@ -13,6 +13,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO :"
 
 REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM :"service";
 REVOKE UPDATE, DELETE ON audit_operationrecord, audit_logseal FROM :"service";
+REVOKE INSERT, UPDATE, DELETE ON audit_changeclaim FROM :"service";
 GRANT UPDATE (
     outcome, completed_at, code, settle_at, settle_attempts,  -- a change is completed
     server, target_id, target_dn,                             -- and what was not known yet is filled in

@@ -28,6 +28,7 @@ NOT_ADMINISTERED = {
         "OperationRecord",
         "LogSeal",
         "UnsealedRecord",
+        "ChangeClaim",
         "LogVerification",
         "PersonSession",
         "AccessToken",

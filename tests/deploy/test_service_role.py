@@ -3,6 +3,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from django.apps import apps
@@ -11,8 +12,8 @@ from django.db import DatabaseError, connection, transaction
 from audit import log
 from audit.chain.sealing import seal_records
 from audit.chain.seals import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE, deletions_allowed
-from audit.models import OperationRecord
-from core.call import SupervisionLevel
+from audit.models import ChangeClaim, OperationRecord
+from core.call import SupervisionLevel, Surface
 from lab.commands import PROJECT
 from lab.directory import Directory, random_name
 from tests.audit.calls import make_call
@@ -87,6 +88,11 @@ def test_the_gateway_works_with_it(
         f"UPDATE {SEALS} SET number = number",
         f"UPDATE {TABLE} SET owner = 'somebody else'",
         "SET session_replication_role = replica",
+        "DELETE FROM audit_changeclaim",
+        (
+            "CREATE TEMPORARY TABLE mine (id uuid, change_request_id uuid);"
+            " CREATE TRIGGER free AFTER UPDATE ON mine FOR EACH ROW EXECUTE FUNCTION audit_claim_change()"
+        ),
         "DELETE FROM django_migrations",
         "CREATE TABLE mine (id int)",
     ],
@@ -99,6 +105,18 @@ def test_it_cannot_get_around_the_triggers(service: str, statement: str) -> None
         connection.cursor() as cursor,
     ):
         cursor.execute(statement)
+
+
+def test_it_claims_changes_by_recording_them_alone(service: str) -> None:
+    call = make_call(surface=Surface.WORKER, change_request_id=uuid4())
+    claims = ChangeClaim.objects.filter(change_request_id=call.change_request_id)
+    with transaction.atomic():
+        become(service)
+        record = log.record_administration(call, outcome="pending", operation="users.update")
+        assert claims.get().record_id == record.id
+        OperationRecord.objects.filter(id=record.id).update(outcome="failed")
+        assert not claims.exists()
+        transaction.set_rollback(True)
 
 
 def test_who_may_delete_and_owns_nothing_cannot_remove_records(service: str) -> None:
@@ -129,5 +147,6 @@ def test_it_has_what_each_table_needs(service: str) -> None:
         granted = {table: set(privileges) for table, privileges in cursor.fetchall()}
     tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
     appended = {OperationRecord._meta.db_table, SEALS}
-    for table in tables:
+    assert granted.pop(ChangeClaim._meta.db_table) == {"SELECT"}
+    for table in tables - {ChangeClaim._meta.db_table}:
         assert granted[table] == {"SELECT", "INSERT"} | (set() if table in appended else {"UPDATE", "DELETE"}), table
