@@ -1,11 +1,16 @@
-"""The programs of the clients' READMEs: how they are run, and who approves what they wait for."""
+"""The programs of the clients' READMEs: how they are run, who approves what they wait for; and a server that fails."""
 
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +111,60 @@ def _wait_a_moment(process: "subprocess.Popen[str]") -> None:
         process.wait(timeout=0.2)
     except subprocess.TimeoutExpired:
         return
+
+
+@dataclass
+class Failing:
+    """Answers with these statuses in turn; 0 is none at all. `keys` are the idempotency keys that came."""
+
+    statuses: list[int]
+    retry_after: str | None = "1"
+    keys: list[str | None] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
+    code: str = "Any.Code"
+    headers: list[Any] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    content: bytes | None = None
+
+
+@pytest.fixture
+def failing() -> Iterator[Any]:
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(statuses: list[int], **more: Any) -> tuple[Failing, str]:
+        script = Failing(statuses, **more)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                script.keys.append(self.headers["Idempotency-Key"])
+                script.reasons.append(self.headers["X-Change-Reason"])
+                script.at.append(time.monotonic())
+                script.headers.append(self.headers)
+                script.bodies.append(self.rfile.read(int(self.headers["Content-Length"] or 0)))
+                status = script.statuses.pop(0)
+                if status == 0:
+                    self.connection.close()
+                    return
+                content = script.content or f'{{"code": "{script.code}", "title": "A title"}}'.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/problem+json")
+                self.send_header("Content-Length", str(len(content)))
+                if script.retry_after is not None:
+                    self.send_header("Retry-After", script.retry_after)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - what http.server calls
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return script, f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,5 @@
+"""`python -m dirgate`."""
+
+from dirgate.main import main
+
+main()
