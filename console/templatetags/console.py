@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from console.menu import MenuEntry, entries_for
+from console.shared.spelling import spell
 from console.shared.texts import field_message, script_translations
 from console.shared.wording import duration_in_words, relative_time
 from core.errors import FieldError, GatewayError, InvalidRequest
@@ -25,6 +26,7 @@ register = template.Library()
 register.filter(common_name)
 register.filter("sentence", field_message)
 register.filter("place", container_path)
+register.filter("spelled", spell)
 register.filter("words", noun_label)
 register.filter(in_sentence)
 register.filter(risk_words)

@@ -39,7 +39,7 @@ from directory.changes.update import permissions_for_attributes
 from directory.lookup.access import client_of, find_parent, parse_reference
 from directory.outcomes.evidence import evidence_of
 from directory.policies.change_warnings import explain_missing_root_key, missing_root_key_warnings
-from directory.policies.password_policy import PasswordPolicy, PolicyReader, generate_password
+from directory.policies.password_policy import PasswordPolicy, PolicyReader, generate_first_password, generate_password
 from directory.protection.rules import is_content_protected, require_may_write
 from directory.queries.reading import read_record
 from directory.shapes.inputs import AccountPart, CreateAccount, CreateGroup, CreateNamed, pointer
@@ -222,7 +222,8 @@ def _add_generated_password(new: _Attributes, policy: PasswordPolicy | None, bod
             detail, errors=[FieldError(InvalidRequest.code, detail, pointer=place) for place in places]
         )
     account, shown = (new.values.get(name, (b"",))[0].decode() for name in ("sAMAccountName", "displayName"))
-    generated = generate_password(policy, account_name=account, display_name=shown)
+    make = generate_first_password if new.values.get("pwdLastSet") == (b"0",) else generate_password
+    generated = make(policy, account_name=account, display_name=shown)
     new.values["unicodePwd"] = (quoted_password(generated),)
     return generated
 

@@ -37,6 +37,7 @@ from directory.policies.password_policy import (
     PasswordPolicy,
     contains_name,
     find_violation,
+    generate_first_password,
     generate_password,
     is_exempt,
     policy_of,
@@ -57,9 +58,10 @@ def propose_reset(
 ) -> Proposal:
     """Replace the password, and pwdLastSet and lockoutTime as requested, in one modify.
 
-    With None as `new_password` the gateway generates one. Password history and minimum age do not apply to a reset
-    ([MS-SAMR] 3.1.1.7.1). No old value can guard the modify, so If-Match is compared before the write only. Raises
-    PasswordPolicyViolation for a password that the policy certainly refuses.
+    With None as `new_password` the gateway generates one, easy to say on the telephone if it must be changed. Password
+    history and minimum age do not apply to a reset ([MS-SAMR] 3.1.1.7.1). No old value can guard the modify, so
+    If-Match is compared before the write only. Raises PasswordPolicyViolation for a password that the policy certainly
+    refuses.
     """
     client = client_of(call)
     schema = client.schema
@@ -67,7 +69,8 @@ def propose_reset(
     policy = policy_of(client, entry)
     generated = None
     if new_password is None:
-        new_password = generated = generate_password(
+        make = generate_first_password if must_change else generate_password
+        new_password = generated = make(
             policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName")
         )
     else:

@@ -305,3 +305,28 @@ def generate_password(
         has_all_kinds = all(any(character in kind for character in password) for kind in _CHARACTER_SETS)
         if has_all_kinds and not contains_name(password, account_name=account_name, display_name=display_name):
             return password
+
+
+_CONSONANTS = "bdfgklmnprst"  # those that English and German pronounce alike
+_VOWELS = "aeiou"
+_DIGITS = "23456789"
+
+
+def generate_first_password(
+    policy: PasswordPolicy | None, *, account_name: str | None, display_name: str | None
+) -> str:
+    """A random password that can be said on the telephone, such as `Tibo-Maku-Resa-Pilo-4729`.
+
+    It is for one sign-in, at which it has to be changed: 59 bits are enough for that. A longer policy adds words.
+    """
+    words, length = 4, policy.minimum_length if policy else 0
+    while True:
+        password = "-".join([*(_word() for _ in range(words)), "".join(secrets.choice(_DIGITS) for _ in range(4))])
+        if len(password) < length:
+            words += 1
+        elif not contains_name(password, account_name=account_name, display_name=display_name):
+            return password
+
+
+def _word() -> str:
+    return "".join(secrets.choice(letters) for letters in (_CONSONANTS, _VOWELS) * 2).capitalize()

@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
+from django.utils.translation import override
 
+from console.shared.spelling import spell
 from console.templatetags import console
 from core.errors import FieldError
 from directory.shapes.wording.labels import operation_words
@@ -80,3 +82,16 @@ def test_operations_in_words() -> None:
     assert operation_words("webhook-endpoints.create") == "Create a webhook endpoint", "the back office does it"
     assert operation_words("people.activate", "ada") == "Activate ada", "a directory does it"
     assert operation_words("users.dance-with", "Ada") == "Dance with Ada", "an earlier release did it"
+
+
+def test_a_password_is_spelled_in_the_readers_language() -> None:
+    with override("en"):
+        assert spell("Tz-7&") == [
+            ("T", "capital Tango"),
+            ("z", "Zulu"),
+            ("-", "hyphen"),
+            ("7", "7"),
+            ("&", "ampersand"),
+        ]
+    with override("de"):
+        assert spell("Tä!") == [("T", "Tübingen, groß"), ("ä", "ä"), ("!", "Ausrufezeichen")]

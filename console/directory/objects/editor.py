@@ -30,7 +30,7 @@ from core.errors import GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from core.shapes import parse_guid
 from directory.errors import VersionMismatch
-from directory.policies.password_policy import generate_password
+from directory.policies.password_policy import generate_first_password, generate_password
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
 
@@ -183,7 +183,9 @@ class NewObject:
         """A generated password, or the sealed one; None without one, or if this gateway did not seal it."""
         if self.generates_password:
             display_name = self.draft.values.get("attributes.displayName")
-            return generate_password(None, account_name=self.account_name, display_name=display_name)
+            must_change = self.draft.values.get("account.mustChangePassword")
+            make = generate_first_password if must_change else generate_password
+            return make(None, account_name=self.account_name, display_name=display_name)
         try:
             content = json.loads(decrypt(self.own_fields.get("sealed", "")))
         except (UndecryptableSecret, ValueError):

@@ -25,7 +25,7 @@ from console.directory.selection.tasks import Step, Task, find_task, save_task
 from console.page_context import PageContext, page_at
 from core.errors import FieldError, Forbidden, GatewayError, InvalidRequest, NotFound
 from core.text.messages import message
-from directory.policies.password_policy import generate_password
+from directory.policies.password_policy import generate_first_password
 from directory.shapes.inputs import pointer
 from directory.shapes.placeholders import Placeholder, fill_placeholders, placeholders_to_fill, sole_placeholder
 from directory.shapes.wording.value_words import common_name, parse_name
@@ -210,7 +210,7 @@ def _steps_for_newcomer(use: TemplateUse, newcomer: Newcomer) -> Iterator[Step]:
         "replace": {**{attribute: [text] for attribute, text in own.items()}, **given},
     }
     if use.template["account"] == "enable":
-        password = generate_password(None, account_name=account, display_name=name)
+        password = generate_first_password(None, account_name=account, display_name=name)
         document |= {"enabled": True, "password": password, "account": {"mustChangePassword": True}}
     place = parse_name(newcomer.parent)
     yield Step(

@@ -1,6 +1,8 @@
 """The policy in force for an account, what is foreseen of it, and passwords made for it."""
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +18,7 @@ from directory.policies.password_policy import (
     PolicyReader,
     contains_name,
     find_violation,
+    generate_first_password,
     generate_password,
     is_exempt,
     policy_of,
@@ -215,6 +218,21 @@ def test_generated_passwords_fit_the_names_and_the_policy(monkeypatch: pytest.Mo
     drawn = iter("ADA!bcd234efg!hjk567mnpqrst!uvw89xyzACE!")
     monkeypatch.setattr("directory.policies.password_policy.secrets.choice", lambda _: next(drawn))
     assert generate_password(DOMAIN, **NAMES) == "mnpqrst!uvw89xyzACE!"
+
+
+def test_a_first_password_can_be_said_on_the_telephone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {generate_first_password(DOMAIN, **NAMES) for _ in range(200)}
+    assert len(made) == 200
+    for each in made:
+        assert re.fullmatch(r"([B-T][aeiou][b-t][aeiou]-){4}[2-9]{4}", each)
+        assert find_violation(DOMAIN, each) is None
+        assert not contains_name(each, **NAMES)
+    long = replace(DOMAIN, minimum_length=60)
+    assert find_violation(long, generate_first_password(long, **NAMES)) is None
+    named = {"account_name": "tibo", "display_name": None}
+    drawn = iter("tiboxaxaxaxaxaxa2345" + "makumakumakumaku2345")
+    monkeypatch.setattr("directory.policies.password_policy.secrets.choice", lambda _: next(drawn))
+    assert generate_first_password(DOMAIN, **named) == "Maku-Maku-Maku-Maku-2345"
 
 
 @pytest.mark.parametrize("never_expires", [True, False])

@@ -1,5 +1,6 @@
 """What is done with an object on its pages without scripts: shown before, done with a reason, told of afterwards."""
 
+import re
 from uuid import UUID
 
 import pytest
@@ -147,6 +148,18 @@ def test_a_generated_password_is_shown_once(
     record = OperationRecord.objects.get(operation="users.reset-password")
     assert generated not in str(record.changes)
     assert generated not in page.open(f"{OBJECTS}/{user}").content
+
+
+def test_a_first_password_is_spelled(
+    administrator: PlainBrowser, directory: Directory, organizational_unit: str
+) -> None:
+    user = directory.add_user("Ada Lovelace", parent=organizational_unit, password=PASSWORD)
+    page = administrator.open(f"{OBJECTS}/{user}/reset-password").press("Reset the password", reason="Forgotten")
+    generated = page.content.partition('id="generated-password"')[2].partition('value="')[2].partition('"')[0]
+    assert re.fullmatch(r"(?:[A-Z][a-z]{3}-){4}\d{4}", generated)
+    said = re.findall("<li><b>(.)</b> ([^<]+)</li>", page.content)
+    assert "".join(character for character, _ in said) == generated
+    assert said[0][1].startswith(f"capital {generated[0]}")
 
 
 def test_a_given_password_is_checked_and_never_shown(
