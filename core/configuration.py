@@ -6,6 +6,7 @@ Each field is a key: `RequestLimits:MaxBodyBytes` is `[RequestLimits] MaxBodyByt
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -237,6 +238,24 @@ class SignInSection(Section):
     )
 
 
+def _require_pair(text: str) -> str:
+    letter, equals, written = text.partition("=")
+    if len(letter) != 1 or not equals or not re.fullmatch("[a-z0-9-]*", written):
+        raise ValueError("must be a letter and how it is written, such as ü=ue")
+    return text.lower()
+
+
+LetterInAccountNames = Annotated[str, AfterValidator(_require_pair)]
+
+
+class AccountNamesSection(Section):
+    Letters: tuple[LetterInAccountNames, ...] = Field(
+        ("ä=ae", "ö=oe", "ü=ue", "ß=ss", "ø=oe", "æ=ae"),
+        description="How letters are written in the account names that the console proposes; others lose their "
+        "accents.",
+    )
+
+
 class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of an access token in minutes.")
 
@@ -332,6 +351,7 @@ class Configuration(BaseModel):
     Supervision: SupervisionSection = SupervisionSection()
     Scopes: ScopesSection = ScopesSection()
     SignIn: SignInSection = SignInSection()
+    AccountNames: AccountNamesSection = AccountNamesSection()
     Tokens: TokensSection = TokensSection()
     Agents: AgentsSection = AgentsSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()

@@ -26,6 +26,7 @@ from active_directory import (
     text_to_sid,
 )
 from core.shapes import parse_guid
+from core.text.spellings import other_spellings
 
 PHONE_ATTRIBUTES = ("telephoneNumber", "mobile", "homePhone", "ipPhone")
 PEOPLE = Equals("objectCategory", "person")
@@ -39,6 +40,8 @@ SEARCHED_ATTRIBUTES = tuple(
 )
 """All attributes that searches filter by or show."""
 _MIN_PART_LENGTH = 3
+_WORDS = 4
+"""Each word is a search by an index for every way to spell it."""
 _MIN_PHONE_DIGITS = 4
 _MIN_FULL_NUMBER = 7
 """Shorter numbers are extensions, in which leading zeros matter."""
@@ -117,6 +120,9 @@ class ParsedQuery:
     def by_name(self) -> Interpretation:
         """Objects of any kind by the beginning of an indexed name or address."""
         ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in self._usable(_INDEXED))]
+        # Every word by itself: ANR takes two words for a first and a last name, and knows one spelling.
+        words = [Or(Anr(word), *map(Anr, other_spellings(word))) for word in self.text.split(" ")[:_WORDS]]
+        ways.append(And(*words))
         if self.email:
             # The comparison ignores case, so it finds the main address ("SMTP:") as well.
             ways.append(Equals("proxyAddresses", f"smtp:{self.email}"))

@@ -5,15 +5,16 @@ Both are filled in, previewed, then saved. For a new person the form proposes th
 
 import json
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase, QueryDict
 from django.utils.translation import gettext as _
 
+from active_directory import Equals, Or
 from console.directory.objects.actions import show_password
 from console.directory.objects.changes import Change, preview_or_make, render_preview, show_success
 from console.directory.objects.form import TITLES, Draft, ExtraAttribute, Field, Record
@@ -29,6 +30,7 @@ from console.page_context import PageContext, page_at
 from core.errors import GatewayError
 from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from core.shapes import parse_guid
+from core.text.spellings import in_ascii
 from directory.errors import VersionMismatch
 from directory.policies.password_policy import generate_first_password, generate_password
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, permission_for
@@ -40,8 +42,8 @@ CREATIONS: Mapping[Kind, tuple[str, str]] = {
 }
 """The kinds that people can create: label and operation of each."""
 _SUGGESTIONS = "10"
-_LATIN = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th"})
 _NOT_IN_ACCOUNT_NAMES = re.compile(r"[^a-z0-9-]+")
+_NAMESAKES_SHOWN = "5"
 _OWN_FIELDS = ("parent", "name", "objectClass", "enabled", "how", "sealed")
 
 
@@ -225,10 +227,9 @@ def propose_account_name(first: str, last: str) -> str:
 
 
 def _to_ascii(name: str) -> str:
-    """A name in lower case, without accents, reduced to letters, digits and hyphens."""
-    decomposed = unicodedata.normalize("NFKD", name.lower().translate(_LATIN))
-    letters = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-    return _NOT_IN_ACCOUNT_NAMES.sub("-", letters).strip("-")
+    """A name reduced to lower-case letters, digits and hyphens, with letters written as `AccountNames:Letters` says."""
+    letters = dict(pair.split("=", 1) for pair in settings.CONFIGURATION.AccountNames.Letters)
+    return _NOT_IN_ACCOUNT_NAMES.sub("-", in_ascii(name, letters)).strip("-")
 
 
 @page_at("directory/new", "object-new", "GET", "POST")
@@ -265,9 +266,22 @@ def new(page: PageContext) -> HttpResponseBase:
         return form(refusal)
     title = _("Create {name}?").format(name=planned.name)
     change = Change(operation=CREATIONS[kind][1], about=None, body=body, title=title, confirm=_("Create"))
-    return preview_or_make(
-        page, change, form=form, kept=[*planned.own_fields.items(), *planned.draft.as_fields()], done=done
-    )
+    kept = [*planned.own_fields.items(), *planned.draft.as_fields()]
+    namesakes = _find_namesakes(page, planned) if page.form.get("step") != "make" else []
+    return preview_or_make(page, change, form=form, kept=kept, done=done, namesakes=namesakes)
+
+
+def _find_namesakes(page: PageContext, planned: NewObject) -> list[Record]:
+    """People who are called as the new person would be: it may be the same one, or somebody whom mail mixes up."""
+    if planned.kind is not Kind.USER or not planned.name or not page.may("users.search"):
+        return []
+    name = Or(Equals("name", planned.name), Equals("displayName", planned.name))
+    try:
+        found = page.perform("users.search", query={"filter": str(name), "pageSize": _NAMESAKES_SHOWN})
+    except GatewayError:  # a name that cannot be read must not keep anybody from creating the account
+        return []
+    namesakes: list[Record] = found["items"]
+    return namesakes
 
 
 def _new_form(page: PageContext, planned: NewObject, problem: GatewayError | None = None) -> HttpResponse:

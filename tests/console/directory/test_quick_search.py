@@ -7,6 +7,7 @@ import pytest
 
 from console.directory.query_parser import ParsedQuery
 from core.call import SupervisionLevel
+from core.text.spellings import other_spellings
 from directory.models import DirectoryConnection
 from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
@@ -117,3 +118,21 @@ def test_what_a_text_may_be() -> None:
     assert ParsedQuery.parse("S-1-5-99999999999").sid is None
     assert ParsedQuery.parse("a=b").distinguished_name is None or ParsedQuery.parse("a=b").is_identifier
     assert r"\2a\29\28x" in str(ParsedQuery.parse("*)(x").by_name().condition).lower()
+
+
+@pytest.mark.parametrize("typed", ["Jürgen", "juergen", "jurgen", "yildiz jurgen", "JUERGEN Yıldız"])
+def test_a_name_is_found_however_it_is_spelled(
+    visitor: Visitor, directory: Directory, organizational_unit: str, typed: str
+) -> None:
+    user = directory.add_user(
+        random_name("spelled"), parent=organizational_unit, displayName="Jürgen Yıldız", givenName="Jürgen", sn="Yildiz"
+    )
+    assert found_by(visitor(), typed, user)
+
+
+def test_other_spellings_are_few() -> None:
+    assert other_spellings("juergen")[:1] == ["jürgen"]
+    assert "müller" in other_spellings("Muller")
+    assert "strasse" in other_spellings("Straße")
+    assert len(other_spellings("a" * 256)) == 6
+    assert other_spellings("") == []

@@ -103,8 +103,9 @@ def test_names_that_are_given_are_kept(administrator: PlainBrowser, directory: D
     ("first", "last", "expected"),
     [
         ("Ada", "Lovelace", "ada.lovelace"),
-        ("Zoë", "Groß-Müller", "zoe.gross-muller"),
-        ("Søren", "Łukasz", "soren.lukasz"),
+        ("Zoë", "Groß-Müller", "zoe.gross-mueller"),
+        ("Jürgen", "Yıldız", "juergen.yildiz"),
+        ("Søren", "Łukasz", "soeren.lukasz"),
         ("Maximiliane", "Featherstonehaugh", "m.featherstonehaugh"),
         ("Maximiliane", "van der Featherstonehaugh", "m.van-der-feathersto"),
         ("", "Prince", "prince"),
@@ -190,3 +191,15 @@ def test_names_are_proposed_while_typing(visitor: Visitor, unit: UUID) -> None:
         f"/console/directory/new/names?attributes.givenName=Ada&attributes.sn=Lovelace&parent={unit}"
     )
     assert "Ada Lovelace and sign in as ada.lovelace or ada.lovelace@corp.example.test" in page.text
+
+
+def test_namesakes_are_told_of(
+    administrator: PlainBrowser, directory: Directory, organizational_unit: str, unit: UUID
+) -> None:
+    last = random_name("Twin")
+    other = directory.add_user(random_name("someone"), parent=organizational_unit, displayName=f"Ada {last}")
+    page = administrator.open(new("user", unit)).press("Preview", attributes__givenName="Ada", attributes__sn=last)
+    assert "Others have this name already" in page.text
+    assert f"/console/directory/objects/{other}" in page.content
+    page = administrator.open(new("user", unit)).press("Preview", attributes__givenName="Eve", attributes__sn=last)
+    assert "Others have this name already" not in page.text
