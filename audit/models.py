@@ -238,15 +238,17 @@ class LogSeal(models.Model):
 
 
 class LogVerification(models.Model):
-    """The result of verifying the log up to `seals`: the first `finding`, if any (see `audit.chain.verification`).
+    """The result of a verification of so many `seals`: the first `finding`, if any (see `audit.chain.verification`).
 
-    It has a MAC, too: whoever can write to the table cannot claim a verification that never happened.
+    It has a MAC, too: whoever can write to the table cannot claim a verification that never happened. `first_seal` is
+    the first that was verified, NULL if it was the whole log.
     """
 
     at = models.DateTimeField(default=timezone.now)
     seals = models.PositiveBigIntegerField()
     records = models.PositiveBigIntegerField()
     finding = models.TextField(null=True)
+    first_seal = models.PositiveBigIntegerField(null=True)
     mac = models.CharField(max_length=64)
 
     class Meta:
@@ -254,6 +256,34 @@ class LogVerification(models.Model):
 
     def __str__(self) -> str:
         return f"verification of {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class VerifiedRange(models.Model):
+    """A range of seals that was verified without a finding, with all records that they name, signed by its `mac`.
+
+    `learnt` is what verifying the next seals needs to know of it (see `audit.chain.verified_ranges`). The rows without
+    a `run` say together what is verified; `whole_at` says since when nothing up to `last` is unverified. Those with one
+    belong to a verification of the whole log that is under way: a process has such a range until `leased_until`, or has
+    verified it, or is `in_doubt`, and the verification itself looks closer.
+    """
+
+    run = models.UUIDField(null=True)
+    first = models.PositiveBigIntegerField()
+    last = models.PositiveBigIntegerField()
+    at = models.DateTimeField(null=True)
+    whole_at = models.DateTimeField(null=True)
+    learnt = models.BinaryField(default=b"")
+    mac = models.CharField(max_length=64, default="")
+    leased_until = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
+    in_doubt = models.BooleanField(default=False)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["run", "first"], name="audit_range_of_run")]
+
+    def __str__(self) -> str:
+        return f"seals {self.first} to {self.last}"
 
 
 class EventGroup(models.TextChoices):

@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from audit.chain.verification import KEY_IS_MISSING
+from audit.chain.walk import KEY_IS_MISSING
 from audit.model_changes.descriptions import change_operations
 from audit.models import OPEN_OUTCOMES, Outcome, Reversible
 from console.page_context import PageContext, page_at, page_url

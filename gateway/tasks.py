@@ -18,7 +18,7 @@ from approvals import queue, secrets
 from approvals.queue import end_with_run
 from approvals.review import notifications
 from audit import log
-from audit.chain import checkpoint, sealing, verification
+from audit.chain import checkpoint, sealing, verifying
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
@@ -88,7 +88,13 @@ def seal_log() -> None:
 @shared_task(name="gateway.tasks.verify_log")
 def verify_log() -> None:
     """Verify the operations log, on request."""
-    verification.verify()
+    verifying.verify_as_asked()
+
+
+@shared_task(name="gateway.tasks.help_to_verify_log")
+def help_to_verify_log(run: str) -> None:
+    """Verify a part of the operations log for a verification of all of it."""
+    verifying.help_to_verify(run)
 
 
 @shared_task(name="gateway.tasks.deliver_webhooks")

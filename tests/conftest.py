@@ -17,6 +17,7 @@ import django
 import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
+from django.core.cache import cache as stored
 from django.core.management import call_command
 from hypothesis import settings as examples
 from pytest_django.plugin import blocking_manager_key
@@ -47,7 +48,7 @@ prepare_environment()
 django.setup()
 
 from audit import bounded_search  # noqa: E402 - after Django is set up
-from audit.chain import checkpoint  # noqa: E402 - after Django is set up
+from audit.chain import checkpoint, verification, verifying  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
 from core import rate_limits  # noqa: E402
 from core.redis import clients as redis_clients  # noqa: E402
@@ -140,6 +141,7 @@ def each_log_is_a_new_one() -> None:
     if REDIS_SOCKET.exists():
         with suppress(RedisError):
             _redis().delete(checkpoint._KEY)
+            stored.delete_many([*verifying.KEYS, verification._DOUBT])
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from django.db import connection
 from django.db.models import BinaryField, Value
 from django.db.transaction import TransactionManagementError
 
-from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord
+from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord, VerifiedRange
 
 # The columns whose changes the database's triggers allow (`audit.migrations._append_only`).
 TABLE = "audit_operationrecord"
@@ -173,8 +173,25 @@ def is_archive_mac(content: Mapping[str, Any], code: str) -> bool:
     return _is_code(b"archive", _canonical(content), code)
 
 
+def range_mac(verified: VerifiedRange) -> str:
+    """The MAC of a verified range of seals."""
+    return _code(b"verified range", _range_content(verified)).hex()
+
+
+def is_authentic_range(verified: VerifiedRange) -> bool:
+    """Whether the gateway verified this range itself."""
+    return _is_code(b"verified range", _range_content(verified), verified.mac)
+
+
+def _range_content(verified: VerifiedRange) -> bytes:
+    facts = {name: getattr(verified, name) for name in ("run", "first", "last", "at", "whole_at")}
+    return _canonical(facts) + bytes(verified.learnt)
+
+
 def _verification_content(verification: LogVerification) -> bytes:
-    return _canonical({name: getattr(verification, name) for name in ("at", "seals", "records", "finding")})
+    facts = {name: getattr(verification, name) for name in ("at", "seals", "records", "finding")}
+    is_whole = verification.first_seal is None
+    return _canonical(facts if is_whole else {**facts, "first_seal": verification.first_seal})
 
 
 def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:

@@ -4,97 +4,77 @@ A table beside the log keeps the result of the last verification. A worker verif
 time.
 """
 
-from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, TypeVar
+from collections.abc import Generator, Iterator
+from typing import Final
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Max, Min, QuerySet
-from django.db.models.functions import Length
+from django.db.models import Max, Min
 from redis.exceptions import RedisError
 
+from audit.chain import verified_ranges
 from audit.chain.checkpoint import Head, describe_loss, find_checkpoint, is_in_log
-from audit.chain.presence import NamedRecords, Stock, find_unnamed, take_stock
-from audit.chain.row_checks import AT_ONCE, UNREADABLE, MalformedRow, read_by_key, read_rows
+from audit.chain.presence import NOTHING, NamedRecords, Stock, find_unnamed, take_stock
+from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key
 from audit.chain.seals import (
-    ENTRY_BYTES,
     FINAL,
-    OPEN,
-    REMOVED,
-    Entry,
-    count_removed,
     find_entries,
     is_authentic,
     is_authentic_verification,
-    is_successor,
     matches_entry,
     name_of_key,
-    unpack,
     verification_mac,
 )
+from audit.chain.verified_ranges import Course, find_ranges
+from audit.chain.walk import Finding, Progress, Walk, in_chunks
 from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord, SealedAs, UnsealedRecord
 from core.database.time_limit import QueryTookTooLong, time_limit
-from core.errors import ServiceUnavailable
-from core.redis.broker import BrokerUnavailable, send_task
+from core.shapes import render_timestamp
 from core.text.messages import message
 
-_Thing = TypeVar("_Thing")
-
-KEY_IS_MISSING = "log key "
-"""The prefix of a finding that is not about the log: without a key, what it sealed cannot be checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One sign of tampering. `record_id` is None if a seal is concerned, and text if the database has no UUID there."""
-
-    record_id: UUID | str | None
-    complaint: str
-
-    @property
-    def sentence(self) -> str:
-        """The verdict on the log, without a full stop."""
-        verdict = "cannot be verified" if self.complaint.startswith(KEY_IS_MISSING) else "was tampered with"
-        return f"The operations log {verdict}: {self}"
-
-    def __str__(self) -> str:
-        return f"record {self.record_id} {self.complaint}" if self.record_id else self.complaint
-
-
-@dataclass(slots=True)
-class Progress:
-    """How much has been checked, and how many records the gateway itself has `removed`."""
-
-    seals: int = 0
-    records: int = 0
-    unsealed: int = 0
-    removed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A seal that states that the gateway removed the complete records before `kept_from` from earlier seals."""
-
-    seal: int
-    kept_from: UUID
-    removed: int
+_logger = structlog.stdlib.get_logger(__name__)
 
 
 def keep_verification(progress: Progress, finding: Finding | None) -> None:
     """Store the result of a verification that ended now, in place of the previous one."""
     verification = LogVerification(
-        seals=progress.seals, records=progress.records, finding=None if finding is None else str(finding)
+        seals=progress.seals,
+        records=progress.records,
+        finding=None if finding is None else str(finding),
+        first_seal=None if progress.first_seal == 1 else progress.first_seal,
     )
     verification.mac = verification_mac(verification)
+    _keep_doubt(finding is not None, is_whole=progress.first_seal == 1)
     with transaction.atomic():
         LogVerification.objects.all().delete()
         verification.save()
+
+
+_DOUBT: Final = "operations-log.doubt"
+"""Kept in Redis as long as the last finding stands: whoever can write to the database could take it out of there."""
+
+
+def _keep_doubt(was_found: bool, *, is_whole: bool) -> None:
+    try:
+        if was_found:
+            cache.set(_DOUBT, True, None)
+        elif is_whole:
+            cache.delete(_DOUBT)
+    except RedisError:
+        _logger.warning("what the verification found is not in Redis, only in the database")
+
+
+def course_after_last() -> Course:
+    """How to verify what is new since the last verification: the whole log if that found anything, or never was."""
+    last = last_verification()
+    try:
+        is_in_doubt = bool(cache.get(_DOUBT))
+    except RedisError:
+        is_in_doubt = False
+    return Course() if is_in_doubt or (last is not None and last.finding) else Course.after_last()
 
 
 def last_verification() -> LogVerification | None:
@@ -126,72 +106,6 @@ def find_seals_by_key() -> dict[str, tuple[int, int]]:
     used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
     by_first = sorted(used, key=lambda item: item["first"])
     return {item["key"]: (item["first"], item["last"]) for item in by_first}
-
-
-def find_removals(*, after: int = 0) -> list[Removal]:
-    """The removals after a seal, in order. Ignores seals that the gateway did not make: they justify no removal."""
-    removals = []
-    with_one_entry = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
-    for seal in read_rows(with_one_entry):
-        if isinstance(seal, MalformedRow):
-            continue
-        (entry,) = unpack(bytes(seal.entries))
-        if entry.phase != REMOVED:
-            continue
-        previous = read_by_key(LogSeal, [seal.number - 1]).get(seal.number - 1)
-        if not isinstance(previous, MalformedRow) and is_successor(seal, previous):
-            removals.append(Removal(seal.number, entry.record_id, count_removed(entry)))
-    return removals
-
-
-@dataclass(slots=True)
-class _ExplainedGaps:
-    """Attributes missing records to the removals that the gateway made.
-
-    `missing` counts them per removal. `waiting` are records sealed open whose completion a later seal must show, since
-    the gateway never removes an open record.
-    """
-
-    removals: list[Removal]
-    missing: list[int] = field(init=False)
-    waiting: set[UUID] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.missing = [0] * len(self.removals)
-
-    def load_new_removals(self) -> None:
-        """Load removals made since the verification began; the numbers that they state are not checked."""
-        self.removals += find_removals(after=self.removals[-1].seal if self.removals else 0)
-
-    def find(self, seal: int, record_id: UUID) -> int | None:
-        """The index of the removal that took the record, if it was complete in this seal; None if none did.
-
-        Both seals and times ascend from one removal to the next.
-        """
-        index = max(
-            bisect_right(self.removals, seal, key=lambda removal: removal.seal),
-            bisect_right(self.removals, record_id, key=lambda removal: removal.kept_from),
-        )
-        return index if index < len(self.removals) else None
-
-    def note(self, index: int, entry: Entry) -> None:
-        """Count a missing record for the removal that may have taken it."""
-        if entry.phase == OPEN:
-            self.waiting.add(entry.record_id)
-        else:
-            self.waiting.discard(entry.record_id)
-            if index < len(self.missing):
-                self.missing[index] += 1
-
-    def contradictions(self) -> Iterator[Finding]:
-        """Findings for open records that are gone, and for removals whose stated number differs."""
-        for record_id in sorted(self.waiting):
-            yield Finding(record_id, "was deleted")
-        for removal, missing in zip(self.removals, self.missing, strict=False):
-            if missing != removal.removed:
-                yield Finding(
-                    None, f"seal {removal.seal} tells of {removal.removed} records removed, but {missing} are missing"
-                )
 
 
 _SECONDS_FOR_KEYS: Final = 1.0
@@ -233,106 +147,56 @@ def _contradiction(record: OperationRecord) -> str | None:
     return None if listed or is_sealed else message("No seal holds it as it is.")
 
 
-def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Generator[Finding]:
+def find_tampering(
+    head: Head | None = None, progress: Progress | None = None, course: Course | None = None
+) -> Generator[Finding]:
     """Yield the signs of tampering in the order of the chain.
 
-    An exported `head` and the gateway's own checkpoint reveal that seals were cut off together with their records.
+    An exported `head`, the gateway's own checkpoint and what was verified before reveal that seals were cut off
+    together with their records. Without a `course` it reads the whole log and keeps nothing.
     """
-    progress = progress or Progress()
+    progress, keeps, course = progress or Progress(), course is not None, course or Course()
     if missing := list(find_missing_keys()):  # without a key everything that it sealed would look forged
         yield from missing
         return
     checkpoint = find_checkpoint()  # first: one that advances meanwhile would name a seal newer than those read below
-    walk = _Walk(_ExplainedGaps(find_removals()), progress, head)
-    yield from walk.check(LogSeal.objects.all())
-    stock = take_stock()
+    walk, is_clean = course.begin(progress), True
+    for finding in _walk_and_compare(walk, course, head, checkpoint):
+        is_clean = False
+        yield finding
+    if is_clean and keeps:
+        course.finish(walk)
+
+
+def _walk_and_compare(walk: Walk, course: Course, head: Head | None, checkpoint: Head | None) -> Iterator[Finding]:
+    ranges, progress, gaps = find_ranges(), walk.progress, walk.gaps
+    yield from course.check(walk)
+    stock = take_stock(since=course.since)
     yield from walk.check(LogSeal.objects.filter(number__range=(walk.expected, stock.newest_seal)))
-    gaps = walk.gaps
-    yield from gaps.contradictions()
-    progress.removed = sum(gaps.missing)
+    yield from gaps.contradictions(up_to=walk.stated_until)
+    progress.removed = gaps.missing.total()
     progress.records -= progress.removed
-    if head and not walk.head_was_seen:
+    if head and not is_in_log(head):
         yield Finding(
             None, f"the log was cut or made anew: seal {head['seal']} of the head is not its seal {head['seal']}"
         )
     if checkpoint and not is_in_log(checkpoint):
         yield Finding(None, describe_loss(checkpoint))
-    yield from _check_unsealed(walk.named, stock, progress)
+    for verified in ranges:
+        if not verified_ranges.is_in_log(verified.learnt):
+            at = render_timestamp(verified.at)
+            yield Finding(
+                None, f"the log was cut or made anew: it was verified up to seal {verified.learnt.last}, {at}"
+            )
+    gaps.load_new_removals()
+    removed_before = gaps.removals[-1].kept_from if gaps.removals else NOTHING
+    yield from _check_unsealed(walk.named, stock, progress, removed_before)
     yield from _check_open(walk.named, stock)
 
 
-@dataclass(slots=True)
-class _Walk:
-    """Checks seal after seal, each with the records that it names."""
-
-    gaps: _ExplainedGaps
-    progress: Progress
-    head: Head | None
-    named: NamedRecords = field(default_factory=NamedRecords)
-    previous: LogSeal | MalformedRow | None = None
-    expected: int = 1
-    head_was_seen: bool = False
-
-    def check(self, seals: QuerySet[LogSeal]) -> Iterator[Finding]:
-        """Go on with these seals."""
-        for row in read_rows(seals, at_once=20):
-            seal = _unless_cut_short(row)
-            if isinstance(seal, MalformedRow):
-                yield Finding(None, f"seal {seal.key} is malformed: {seal.complaint}")
-                self.expected = int(seal.key) + 1 if seal.key.isdecimal() else self.expected
-                self.previous = seal
-                continue
-            if seal.number != self.expected:
-                yield Finding(None, message("seal {number} is missing", number=self.expected))
-            elif not isinstance(self.previous, MalformedRow) and not is_successor(seal, self.previous):
-                yield Finding(None, message("seal {number} was changed", number=seal.number))
-            if self.head and seal.number == self.head["seal"]:
-                self.head_was_seen = seal.mac == self.head["mac"]
-            entries = list(unpack(bytes(seal.entries)))
-            yield from self._check_entries(seal, [entry for entry in entries if entry.phase != REMOVED])
-            self.progress.seals += 1
-            self.progress.records += sum(entry.phase == FINAL for entry in entries)
-            self.previous, self.expected = seal, seal.number + 1
-
-    def _check_entries(self, seal: LogSeal, entries: list[Entry]) -> Iterator[Finding]:
-        """Check the records that a seal names."""
-        for some in _chunks(entries):
-            removals = len(self.gaps.removals)
-            records = read_by_key(OperationRecord, [entry.record_id for entry in some])
-            for entry in some:
-                record = records.get(entry.record_id)
-                if record is not None:
-                    self.named.note(seal.number, entry)
-                if isinstance(record, MalformedRow):
-                    yield Finding(entry.record_id, f"is malformed: {record.complaint}")
-                elif (complaint := self._check_entry(seal, entry, record, removals)) is not None:
-                    yield Finding(entry.record_id, complaint)
-
-    def _check_entry(self, seal: LogSeal, entry: Entry, record: OperationRecord | None, removals: int) -> str | None:
-        """The complaint about a record that a seal names, or None. `removals` were known when it was read."""
-        removal = self.gaps.find(seal.number, entry.record_id)
-        if record is None:
-            if removal is None:
-                self.gaps.load_new_removals()
-                removal = self.gaps.find(seal.number, entry.record_id)
-            if removal is None:
-                return "was deleted"
-            self.gaps.note(removal, entry)
-            return None
-        if removal is not None and removal < removals and entry.phase == FINAL:
-            return "was put back after it had been removed"
-        return None if is_authentic(record) and matches_entry(record, entry) else "was changed"
-
-
-def _unless_cut_short(seal: LogSeal | MalformedRow) -> LogSeal | MalformedRow:
-    if isinstance(seal, LogSeal) and len(seal.entries) % ENTRY_BYTES:
-        return MalformedRow(str(seal.number), "entries end in the midst of one")
-    return seal
-
-
-def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress) -> Iterator[Finding]:
+def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress, removed_before: UUID) -> Iterator[Finding]:
     """Check the records that are listed to be sealed, those of the last seconds, and find those that are nowhere."""
-    for some in _chunks(map(UUID, sorted(stock.listed))):
+    for some in in_chunks(map(UUID, sorted(stock.listed))):
         records = read_by_key(OperationRecord, some)
         for record_id in some:
             record = records.get(record_id)
@@ -344,13 +208,13 @@ def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress) -> It
                 yield Finding(record_id, "was inserted or changed")
             elif record_id not in named.open:
                 progress.unsealed += 1
-    for key in find_unnamed(named, stock):
+    for key in find_unnamed(named, stock, removed_before=removed_before):
         yield _malformed(key) if isinstance(key, MalformedRow) else Finding(key, "is in no seal")
 
 
 def _check_open(named: NamedRecords, stock: Stock) -> Iterator[Finding]:
     """Check that records sealed open are open still, or listed to be sealed again."""
-    for some in _chunks(sorted(named.open)):
+    for some in in_chunks(sorted(named.open)):
         for record_id, record in read_by_key(OperationRecord, some).items():
             if isinstance(record, MalformedRow) or record.outcome in OPEN_OUTCOMES or record_id.hex in stock.listed:
                 continue
@@ -363,57 +227,5 @@ def _is_sealed_complete(record_id: UUID) -> bool:
     return any(entry.phase == FINAL for _, entry in find_entries(record_id))
 
 
-def _chunks(things: Iterable[_Thing]) -> Iterator[list[_Thing]]:
-    remaining = iter(things)
-    while some := list(islice(remaining, AT_ONCE)):
-        yield some
-
-
 def _malformed(record: MalformedRow) -> Finding:
     return Finding(record.key, f"is malformed: {record.complaint}")
-
-
-_logger = structlog.stdlib.get_logger(__name__)
-
-_TASK: Final = "gateway.tasks.verify_log"
-_UNDER_WAY: Final = "operations-log.verifying"
-_AT_MOST: Final = 3600
-"""Seconds after which a new verification may start although the last worker, perhaps killed, has not finished."""
-
-
-def request_verification() -> bool:
-    """Ask a worker to verify the log; False if one is doing so already. Raises ServiceUnavailable without a broker."""
-    try:
-        if not cache.add(_UNDER_WAY, True, _AT_MOST):
-            return False
-        try:
-            send_task(_TASK, ignore_result=True)
-        except BrokerUnavailable:
-            cache.delete(_UNDER_WAY)
-            raise
-    except (BrokerUnavailable, RedisError) as error:
-        raise ServiceUnavailable(message("No worker can be asked: the broker is away.")) from error
-    return True
-
-
-def is_verifying() -> bool:
-    """Whether a worker was asked to verify the log and has not finished."""
-    try:
-        return bool(cache.get(_UNDER_WAY))
-    except RedisError:
-        return False
-
-
-def verify() -> None:
-    """Verify the log up to the first sign of tampering, and store the result."""
-    progress = Progress()
-    try:
-        finding = next(find_tampering(None, progress), None)
-        keep_verification(progress, finding)
-        if finding is not None:
-            _logger.error(finding.sentence)
-    finally:
-        try:
-            cache.delete(_UNDER_WAY)
-        except RedisError:
-            _logger.warning("whether the log is being verified stays noted for an hour: Redis is away")

@@ -11,7 +11,7 @@ from pydantic import Field
 from approvals.models import ChangeRequest, Status
 from audit import log_queries, security
 from audit.bounded_search import Bounds, page_of_records
-from audit.chain import checkpoint, sealing, verification
+from audit.chain import checkpoint, sealing, verification, verifying
 from audit.models import OperationRecord, Outcome
 from audit.shapes import (
     ChainJson,
@@ -257,14 +257,14 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
         "refused": unsealed.refused,
         "missing": checkpoint.describe_loss(marked) if marked and not checkpoint.is_in_log(marked) else None,
         "lastVerification": verification_as_json(verification.last_verification()),
-        "verifying": verification.is_verifying(),
+        "verifying": verifying.is_verifying(),
     }
 
 
 @rest_operation("operations.verify", "POST operations/verify", "Verify the operations log", permission="audit.read_log")
 def verify_operations(call: Call) -> VerificationBegunJson:
     """Have a worker verify the whole log now. What it finds is then in the state of the chain."""
-    began = verification.request_verification()
+    began = verifying.request_verification()
     if began:
         security.log_event("verification of the operations log asked for", person=call.person.username)
     return {"began": began}

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
 from audit import log
-from audit.chain import sealing, verification
+from audit.chain import sealing, verifying
 from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from keys.models import Person
@@ -209,14 +209,14 @@ def test_a_page_asks_for_reverts_by_their_index(console: Console) -> None:
 def test_verifying_now(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     monkeypatch.setattr(current_app, "send_task", lambda name, **_: sent.append(name))
-    cache.delete(verification._UNDER_WAY)
+    cache.delete(verifying._UNDER_WAY)
     change()
     sealing.seal_records()
     assert console.post("/rest/operations/verify").body == {"began": True}
     assert console.post("/rest/operations/verify").body == {"began": False}, "one at a time"
     assert sent == ["gateway.tasks.verify_log"]
     assert console.get("/rest/operations/chain").body["verifying"]
-    verification.verify()
+    verifying.verify()
     chain = console.get("/rest/operations/chain").body
     assert (chain["verifying"], chain["lastVerification"]["finding"]) == (False, None)
     assert chain["lastVerification"]["records"] == 1

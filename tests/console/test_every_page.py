@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection as database
 
 from approvals.models import ChangeRequest
-from audit.chain import sealing, verification
+from audit.chain import sealing, verifying
 from audit.models import OperationRecord, Outcome
 from console.urls import urlpatterns
 from core.call import SupervisionLevel
@@ -150,7 +150,7 @@ def test_no_page_fails_or_changes_anything(
     # That its session is in use was noted while the places were made. It would be again after a minute.
     monkeypatch.setattr(sessions, "SEEN_EVERY", timedelta(days=1))
     sealing.seal_records()
-    verification.verify()
+    verifying.verify()
     addresses = [*_addresses(places), *_with_queries(places)]
     answered: dict[str, list[int]] = {address: [] for address in addresses}
     before = [record.id for record in OperationRecord.objects.all()]

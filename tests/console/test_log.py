@@ -16,8 +16,9 @@ from django.db import connection
 from django.utils import timezone
 
 from audit import log
-from audit.chain import sealing, verification
-from audit.chain.verification import Finding, Progress, keep_verification
+from audit.chain import sealing, verifying
+from audit.chain.verification import keep_verification
+from audit.chain.walk import Finding, Progress
 from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from audit.read_buffer import reads
@@ -328,7 +329,7 @@ def test_tampering_is_told_on_every_page_and_nothing_is_made_of_the_record(conso
     assert "Do not believe this record." in page
     assert f'href="/console/log/{record.id}/revert"' not in page
     assert "can be reverted" not in page
-    verification.verify()
+    verifying.verify()
     for path in (PATH, f"{PATH}{record.id}", f"{PATH}evidence?target={ADA.id}"):
         assert "Tampered with." in text_of(auditor.get(path)), path
     assert "Tampered with." not in text_of(console.get("/console/account"))
@@ -349,7 +350,7 @@ def test_evidence_of_an_object(console: Console) -> None:
 def test_evidence_after_a_good_verification_in_german(console: Console) -> None:
     make_change(make_call(reason="Ticket 1"))
     sealing.seal_records()
-    verification.verify()
+    verifying.verify()
     page = text_of(console.call("GET", f"{PATH}evidence?target={ADA.id}", Accept_Language="de"))
     assert "Ticket 1" in page
     assert "jeder Eintrag" in page

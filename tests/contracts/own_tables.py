@@ -30,6 +30,7 @@ NOT_ADMINISTERED = {
         "UnsealedRecord",
         "ChangeClaim",
         "LogVerification",
+        "VerifiedRange",
         "PersonSession",
         "AccessToken",
         "FailedSignIn",

@@ -13,7 +13,11 @@ from audit import security
 from audit.chain import checkpoint
 from audit.chain.archive import NotGenuine, read_archive
 from audit.chain.checkpoint import Head, latest_head
-from audit.chain.verification import Finding, Progress, find_tampering, keep_verification
+from audit.chain.verification import find_tampering, keep_verification
+from audit.chain.verified_ranges import forget_lost_ranges
+from audit.chain.verifying import course_of_the_night, leading, whole_course
+from audit.chain.walk import Finding, Progress
+from core.shapes import render_timestamp
 
 SHOWN = 20
 
@@ -29,6 +33,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--head", type=Path, help="a file written by export_log_head")
+        parser.add_argument(
+            "--continue",
+            dest="continued",
+            action="store_true",
+            help="go on from where the last verification ended, which does not notice later changes of what is before; "
+            "the whole log is read once in seven days, and as long as the last verification found anything",
+        )
         parser.add_argument("--archive", type=Path, help="verify this archive of a month instead, without the database")
         parser.add_argument(
             "--restored",
@@ -43,10 +54,11 @@ class Command(BaseCommand):
             return
         if options["restored"]:
             self._accept_end()
-        progress, found = Progress(), list[Finding]()
+        head, progress, found = _read_head(options["head"]), Progress(), list[Finding]()
+        course = course_of_the_night() if options["continued"] else whole_course()
         try:
             # Close the generator, and with it its cursor, before the connection: SQLite complains of open cursors.
-            with closing(find_tampering(_read_head(options["head"]), progress)) as findings:
+            with leading(course), closing(find_tampering(head, progress, course)) as findings:
                 found += islice(findings, SHOWN + 1)
         except (DatabaseError, InterfaceError) as error:  # it went away, or the tables are not the gateway's any more
             told = "\n".join([*_lines(found), f"The operations log cannot be verified to its end: {error}"])
@@ -55,9 +67,14 @@ class Command(BaseCommand):
         if found:
             raise CommandError("\n".join(_lines(found)))
         removed = f", {progress.removed} removed after their time" if progress.removed else ""
+        counted = f"{progress.records} records in {progress.seals} seals, {progress.unsealed} not sealed yet{removed}"
+        if course.base is None:
+            self.stdout.write(f"The operations log is as it was written: {counted}.")
+            return
+        since = render_timestamp(course.base.whole_at)
         self.stdout.write(
-            f"The operations log is as it was written: {progress.records} records in {progress.seals} seals, "
-            f"{progress.unsealed} not sealed yet{removed}."
+            f"What is new in the operations log is as it was written: {counted}, from seal {progress.first_seal} on. "
+            f"All before it was last read {since} or later."
         )
 
     def _verify_archive(self, file: Path) -> None:
@@ -76,6 +93,7 @@ class Command(BaseCommand):
             security.log_event("the end of the operations log was accepted after a restore", missing=missing)
             self.stdout.write(f"Accepted: {missing}.")
         checkpoint.advance_checkpoint(to_any=True)
+        forget_lost_ranges()
 
     def _keep(self, progress: Progress, finding: Finding | None) -> None:
         """Store the result for the console, if possible: an auditor may be able to read only, or verify a copy."""

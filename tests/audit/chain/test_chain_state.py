@@ -13,8 +13,9 @@ from django.db import connection
 from django.utils import timezone
 
 from audit import log
-from audit.chain import checkpoint, sealing, verification
-from audit.chain.verification import Finding, last_verification
+from audit.chain import checkpoint, sealing, verifying
+from audit.chain.verification import last_verification
+from audit.chain.walk import Finding
 from audit.management.commands import verify_operations_log
 from audit.models import LogVerification, OperationRecord
 from tests.audit.calls import CALL
@@ -28,7 +29,7 @@ PATH = "/rest/operations/chain"
 @pytest.fixture(autouse=True)
 def nobody_asked_before() -> None:
     """A test before may have had a verification asked for that no worker did."""
-    cache.delete(verification._UNDER_WAY)
+    cache.delete(verifying._UNDER_WAY)
 
 
 @pytest.fixture
