@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("audit", "0015_removal")]
+    dependencies = [("audit", "0016_claims")]
 
     operations = [
         migrations.CreateModel(
