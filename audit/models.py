@@ -237,6 +237,42 @@ class LogSeal(models.Model):
         return f"seal {self.number} of {self.sealed_at:%Y-%m-%d %H:%M:%S}"
 
 
+class DailyCount(models.Model):
+    """How many complete, sealed records of a day (UTC) are alike; what statistics show (see `audit.daily_counts`).
+
+    It is derived from the log and can be made anew. People have neither `key_name` nor `credential_id`: "".
+    """
+
+    pk = models.CompositePrimaryKey("day", "credential_id", "key_name", "outcome", "is_read", "is_forbidden")
+    day = models.DateField()
+    credential_id = models.CharField(max_length=64)
+    key_name = models.CharField(max_length=255)
+    outcome = models.CharField(max_length=16, choices=Outcome)
+    is_read = models.BooleanField()
+    is_forbidden = models.BooleanField()
+    records = models.PositiveBigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index(fields=["credential_id", "day"], name="audit_count_by_credential")]
+
+    def __str__(self) -> str:
+        return f"{self.records} {self.outcome} of {self.day} by {self.key_name or 'people'}"
+
+
+class CountedSeals(models.Model):
+    """Up to which seal the records are in the daily counts: one row, written with them."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"counted up to seal {self.number}"
+
+
 class LogVerification(models.Model):
     """The result of a verification of so many `seals`: the first `finding`, if any (see `audit.chain.verification`).
 

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
-from audit.chain import marks
+from audit.chain import counting, marks
 from audit.chain.checkpoint import advance_checkpoint
 from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key, read_keys
 from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
@@ -48,6 +48,7 @@ def seal_records() -> int:
         _logger.debug("another process is sealing")
     if sealed:
         advance_checkpoint()
+    counting.catch_up()
     return sealed
 
 
@@ -88,6 +89,8 @@ def _seal_some(*, marking: bool) -> int:
         still_open = [record_id for record_id, sealed_as in state.items() if sealed_as == SealedAs.OPEN]
         UnsealedRecord.objects.filter(record_id__in=[*ids[FINAL], *still_open]).delete()
         UnsealedRecord.objects.filter(record_id__in=refused).update(sealed_as=SealedAs.REFUSED)
+        if entries:
+            counting.count_sealed(seal, authentic)
     for record in forged:
         _logger.error("a record of the operations log is not the gateway's", record=str(record.id))
     return len(records) - (len(ids[OPEN]) - len(state))

@@ -9,8 +9,7 @@ from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from audit import log_queries
-from audit.models import OperationRecord
+from audit import daily_counts
 from audit.shapes import DayJson
 from core.call import Call
 from core.database import own_rows
@@ -250,8 +249,7 @@ class KeyUsageRecord(TypedDict):
 )
 def read_key_usage(_: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
-    records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
-    return {"days": log_queries.count_by_day(records, query.days)}
+    return {"days": daily_counts.use_by_day(str(find_key(id).id), query.days)}
 
 
 _MAX_DUE = 20

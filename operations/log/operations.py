@@ -9,7 +9,7 @@ from django.utils import timezone
 from pydantic import Field
 
 from approvals.models import ChangeRequest, Status
-from audit import log_queries, security
+from audit import daily_counts, log_queries, security
 from audit.bounded_search import Bounds, page_of_records
 from audit.chain import checkpoint, sealing, verification, verifying
 from audit.models import OperationRecord, Outcome
@@ -230,17 +230,23 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
     key. A day's `queued` counts only changes that still wait for a decision. Under a role with scopes only records
     whose target lies inside them are counted.
     """
-    records = visible_records(call)
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__gt=timezone.now()).values("pk")
-    is_over = Q(outcome=Outcome.QUEUED, change_request_id__isnull=False) & ~Q(change_request_id__in=waiting)
-    usage = log_queries.count_usage(records, query.days)
+    if call.scopes:
+        records = visible_records(call)
+        is_over = Q(outcome=Outcome.QUEUED, change_request_id__isnull=False) & ~Q(change_request_id__in=waiting)
+        usage = daily_counts.count_usage(records, query.days)
+        days = daily_counts.count_changes(records.exclude(is_over), query.days)
+    else:
+        usage = daily_counts.use_by_key(query.days)
+        queued = daily_counts.count_waiting(waiting, query.days)
+        days = [{**item, "queued": queued.get(item["day"], 0)} for item in daily_counts.changes_by_day(query.days)]
     keys = [item for item in usage if item["keyName"]]
     return {
-        "since": render_timestamp(log_queries.first_day(query.days)) or "",
-        "days": log_queries.count_changes(records.exclude(is_over), query.days),
+        "since": render_timestamp(daily_counts.first_day(query.days)) or "",
+        "days": days,
         "keys": keys[:_SHOWN_KEYS],
-        "otherKeys": log_queries.sum_usage(keys[_SHOWN_KEYS:]),
-        "persons": log_queries.sum_usage(item for item in usage if not item["keyName"]),
+        "otherKeys": daily_counts.sum_usage(keys[_SHOWN_KEYS:]),
+        "persons": daily_counts.sum_usage(item for item in usage if not item["keyName"]),
     }
 
 

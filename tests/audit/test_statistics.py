@@ -14,6 +14,7 @@ from audit.read_buffer import reads
 from core.call import Call
 from directory.lookup import access
 from operations.log import operations as operations_log
+from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, DIRECTORY, make_call
 from tests.support.cast import Console, make_integration, make_person
 
@@ -56,10 +57,11 @@ def test_changes_of_each_day(console: Console, noon: datetime) -> None:
         (noon, "succeeded"),
         (midnight, "failed"),
         (midnight - timedelta(microseconds=1), "unknown"),
-        (midnight - timedelta(days=13), "queued"),
         (midnight - timedelta(days=13, microseconds=1), "succeeded"),
     ):
         logged(at=at, outcome=outcome)
+    logged(at=midnight - timedelta(days=13), outcome="queued", change_request_id=hold().pk)
+    logged(at=midnight - timedelta(days=13), outcome="queued", change_request_id=uuid4())
     logged(at=noon, operation="users.search")
     body = console.get(PATH).body
     assert body["since"] == f"{midnight - timedelta(days=13):%Y-%m-%dT00:00:00Z}"

@@ -28,6 +28,8 @@ NOT_ADMINISTERED = {
         "OperationRecord",
         "LogSeal",
         "UnsealedRecord",
+        "DailyCount",
+        "CountedSeals",
         "ChangeClaim",
         "LogVerification",
         "VerifiedRange",

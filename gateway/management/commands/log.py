@@ -6,7 +6,7 @@ from gateway.management.command_line import CommandGroup
 class Command(CommandGroup):
     help = (
         "Verify the operations log, export the head of its chain, archive and remove months, drop what only the "
-        "release before needs."
+        "release before needs, count anew what statistics show."
     )
     commands = {
         "verify": "verify_operations_log",
@@ -14,4 +14,5 @@ class Command(CommandGroup):
         "archive": "archive_operations_log",
         "expire": "expire_operations_log",
         "slim": "slim_operations_log",
+        "recount": "recount_operations_log",
     }
