@@ -107,8 +107,8 @@ def measures_of_log(world: World) -> dict[str, Figures]:
         found[name] = world.measure(lambda path=path: get("GET", path), times=1)  # type: ignore[misc]
     browser = world.browser
     for name, path in {
-        "statistics of 30 days": "/rest/operations/statistics?days=30",
-        "a key's use": f"/rest/api-keys/{key}/usage",
+        "statistics of 90 days": "/rest/operations/statistics?days=90",
+        "a key's use": f"/rest/api-keys/{key}/usage?days=90",
     }.items():
         found[name] = world.measure(lambda path=path: browser.call("GET", path))  # type: ignore[misc]
     for name, path in {"home": "/console/", "a record's page": f"/console/log/{record}"}.items():

@@ -33,6 +33,8 @@ def test_a_session_ends_unless_the_server_has_decided_when(decided: str, is_then
     with session(decided) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW idle_in_transaction_session_timeout")
         assert cursor.fetchone() == (is_then,)
+        cursor.execute("SHOW jit")
+        assert cursor.fetchone() == ("off",)
 
 
 def test_what_a_lost_transaction_has_locked_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
