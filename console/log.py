@@ -12,7 +12,6 @@ from django.http import HttpResponse, HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from audit.chain.walk import KEY_IS_MISSING
 from audit.model_changes.descriptions import change_operations
@@ -23,7 +22,7 @@ from console.shared.wording import seconds_since
 from core.errors import GatewayError, NotFound
 from core.operation import operations
 from core.text.messages import translated
-from core.text.vocabulary import capitalized
+from core.text.vocabulary import capitalized, texts_by_name
 from directory.shapes.kinds import Kind
 
 _RUN_OR_BATCH = ("requestId", "callId", "runId")
@@ -64,7 +63,7 @@ def log(page: PageContext) -> HttpResponseBase:
             "shown": {**shown, **{name: datetime_field_value(shown[name]) for name in ("from", "to") if name in shown}},
             "outcomes": list(Outcome),
             "operations": sorted({*(item.name for item in operations()), *change_operations()}),
-            "presets": [(label, f"{shown.get('q', '')} {period}".strip()) for label, period in PERIOD_PRESETS],
+            "presets": [(f"{shown.get('q', '')} {period}".strip(), label) for period, label in _PERIODS.items()],
             "more_is_open": any(name in query for name in _LESS_COMMON),
         },
     )
@@ -197,14 +196,16 @@ def _judge_chain(chain: dict[str, Any]) -> tuple[str, str, str]:
     return "good", _("Sealed"), _("All records are sealed, but those of the last seconds.")
 
 
-PERIOD_PRESETS = (
-    (gettext_lazy("The last hour"), "last hour"),
-    (gettext_lazy("Today"), "today"),
-    (gettext_lazy("7 days"), "last 7 days"),
-    (gettext_lazy("This month"), "this month"),
-    (gettext_lazy("Last month"), "last month"),
+_PERIODS = texts_by_name(
+    {
+        "last hour": "The last hour",
+        "today": "Today",
+        "last 7 days": "7 days",
+        "this month": "This month",
+        "last month": "Last month",
+    }
 )
-"""Periods offered beside the filters, with the English words that `q` understands in every language."""
+"""Periods offered beside the filters, by the English words that `q` understands in every language."""
 _PERIOD = re.compile(
     r"\b(?:today|yesterday|(?:this|last) (?:hour|week|month|year)|last (\d{1,3}) (days?|hours?|weeks?))\b",
     re.IGNORECASE,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from django.urls import reverse
-from django.utils.translation import gettext_noop
 
 from core.operation import find_operation
+from core.text.vocabulary import declare_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +28,27 @@ class MenuEntry:
         return reverse(self.view)
 
 
-_DIRECTORY, _ACCESS, _RECORD = gettext_noop("Directory"), gettext_noop("Access"), gettext_noop("Record")
+_DIRECTORY, _ACCESS, _RECORD = "Directory", "Access", "Record"
 MENU = (
-    MenuEntry(gettext_noop("Home"), "console:home"),
-    MenuEntry(gettext_noop("Approvals"), "console:changes", ("change-requests.approve", "change-requests.search")),
-    MenuEntry(gettext_noop("Browse and search"), "console:tree", ("objects.search",), _DIRECTORY),
-    MenuEntry(gettext_noop("Saved filters"), "console:saved-filters", ("saved-filters.list",), _DIRECTORY),
-    MenuEntry(gettext_noop("Templates"), "console:change-templates", ("change-templates.list",), _DIRECTORY),
-    MenuEntry(gettext_noop("Account states"), "console:account-states", ("accounts.search",), _DIRECTORY),
-    MenuEntry(gettext_noop("Service accounts"), "console:service-accounts", ("service-accounts.search",), _DIRECTORY),
-    MenuEntry(gettext_noop("Deleted objects"), "console:deleted-objects", ("deleted-objects.search",), _DIRECTORY),
-    MenuEntry(gettext_noop("Runs"), "console:runs", ("organization-units.plan-accounts",), _DIRECTORY),
-    MenuEntry(gettext_noop("API keys"), "console:keys", ("api-keys.search",), _ACCESS),
-    MenuEntry(gettext_noop("Agents"), "console:agents", ("agents.search", "agent-clients.search"), _ACCESS),
-    MenuEntry(gettext_noop("Roles"), "console:roles", ("roles.search",), _ACCESS),
-    MenuEntry(gettext_noop("People"), "console:people", ("people.search",), _ACCESS),
-    MenuEntry(gettext_noop("Connections"), "console:connections", ("directories.list",), _ACCESS),
-    MenuEntry(gettext_noop("Operations log"), "console:log", ("operations.search",), _RECORD),
-    MenuEntry(gettext_noop("Back office"), "admin:index", group=_RECORD, staff_only=True),
+    MenuEntry("Home", "console:home"),
+    MenuEntry("Approvals", "console:changes", ("change-requests.approve", "change-requests.search")),
+    MenuEntry("Browse and search", "console:tree", ("objects.search",), _DIRECTORY),
+    MenuEntry("Saved filters", "console:saved-filters", ("saved-filters.list",), _DIRECTORY),
+    MenuEntry("Templates", "console:change-templates", ("change-templates.list",), _DIRECTORY),
+    MenuEntry("Account states", "console:account-states", ("accounts.search",), _DIRECTORY),
+    MenuEntry("Service accounts", "console:service-accounts", ("service-accounts.search",), _DIRECTORY),
+    MenuEntry("Deleted objects", "console:deleted-objects", ("deleted-objects.search",), _DIRECTORY),
+    MenuEntry("Runs", "console:runs", ("organization-units.plan-accounts",), _DIRECTORY),
+    MenuEntry("API keys", "console:keys", ("api-keys.search",), _ACCESS),
+    MenuEntry("Agents", "console:agents", ("agents.search", "agent-clients.search"), _ACCESS),
+    MenuEntry("Roles", "console:roles", ("roles.search",), _ACCESS),
+    MenuEntry("People", "console:people", ("people.search",), _ACCESS),
+    MenuEntry("Connections", "console:connections", ("directories.list",), _ACCESS),
+    MenuEntry("Operations log", "console:log", ("operations.search",), _RECORD),
+    MenuEntry("Back office", "admin:index", group=_RECORD, staff_only=True),
 )
+
+declare_texts(text for entry in MENU for text in (entry.label, entry.group))
 
 
 def entries_for(permissions: frozenset[str], *, is_staff: bool) -> list[MenuEntry]:

@@ -6,19 +6,19 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
 
 from console.page_context import PageContext, page_at
 from console.shared.wording import seconds_since
 from core.errors import Forbidden, GatewayError, NotFound
 from core.shapes import parse_guid
+from core.text.vocabulary import texts_by_name
 from directory.models.runs import RunState
 
 ACTIONS = {"disable": "organization-units.disable-accounts", "enable": "organization-units.enable-accounts"}
 """The actions of a run and the operation that starts each."""
-KINDS = {"user": _("Users"), "computer": _("Computers"), "user,computer": _("Users and computers")}
-SCOPES = {"one-level": _("Directly in the unit"), "subtree": _("In the unit and all units below it")}
+KINDS = texts_by_name({"user": "Users", "computer": "Computers", "user,computer": "Users and computers"})
+SCOPES = texts_by_name({"one-level": "Directly in the unit", "subtree": "In the unit and all units below it"})
 
 _WORKER_MISSING_AFTER = 10
 """Seconds without progress after which the page says that no worker is running."""
@@ -113,8 +113,6 @@ def _plan_context(page: PageContext, choice: dict[str, str]) -> dict[str, Any]:
         "plan": made,
         "counts": {effect: effects.count(effect) for effect in ("change", "none", "protected")},
         "may_start": _may_start(page, made["action"]),
-        "kinds": KINDS,
-        "scopes": SCOPES,
     }
 
 
@@ -145,7 +143,7 @@ def _start(page: PageContext, action: str, unit: str, body: Mapping[str, Any]) -
     reason = page.form.get("reason")
     # Asynchronously: a run outlasts a request, and its page follows it.
     started = page.answer(ACTIONS[action], id=unit, body=body, reason=reason, respond_async=True).body
-    nothing_left = gettext("There was nothing left to do.") if started["unchanged"] == started["total"] else None
+    nothing_left = _("There was nothing left to do.") if started["unchanged"] == started["total"] else None
     return page.redirect("run", run_id=started["runId"], message=nothing_left)
 
 

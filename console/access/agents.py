@@ -9,9 +9,11 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import declare_button
+from core.text.vocabulary import texts_by_name
 from keys.agents.availability import install_command
 from keys.models import Level
 
+_STATES = texts_by_name({"active": "Active", "expired": "Expired", "ended": "Ended"})
 _CLIENTS_SHOWN = 100
 _REVOKED_AT_ONCE = 200
 
@@ -26,7 +28,7 @@ def agents(page: PageContext, /, **context: Any) -> HttpResponseBase:
             "found": found,
             "clients": page.list_first("agent-clients.search", _CLIENTS_SHOWN),
             "levels": Level,
-            "states": (("active", _("Active")), ("expired", _("Expired")), ("ended", _("Ended"))),
+            "states": _STATES,
             "is_on": settings.CONFIGURATION.Agents.Enabled,
             "install_command": install_command(),
             "registration": settings.CONFIGURATION.Agents.Registration,

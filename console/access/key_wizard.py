@@ -12,7 +12,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.utils.translation import gettext
-from django.utils.translation import gettext_noop as _
 
 from approvals.review.deciders import find_deciders_for
 from console.access.keys import directories
@@ -32,6 +31,7 @@ from core.database.own_rows import version_of
 from core.errors import GatewayError, NotFound
 from core.operation import find_operation
 from core.shapes import load_body, parse_guid
+from core.text.vocabulary import declare_texts
 from directory.errors import Unavailable
 from keys.models import Level, Person
 from keys.permission_catalogue import FOR_ROLES
@@ -55,13 +55,14 @@ class Step:
 
 
 STEPS = (
-    Step("role", _("Role"), ("role",)),
-    Step("key", _("Key and owner"), ("name", "owner", "expiresAt")),
-    Step("directory", _("Directory"), ("directory",)),
-    Step("addresses", _("Addresses"), ("allowedAddresses",)),
-    Step("level", _("Supervision")),  # and all members that no other step asks for
-    Step("check", _("Check and make")),
+    Step("role", "Role", ("role",)),
+    Step("key", "Key and owner", ("name", "owner", "expiresAt")),
+    Step("directory", "Directory", ("directory",)),
+    Step("addresses", "Addresses", ("allowedAddresses",)),
+    Step("level", "Supervision"),  # and all members that no other step asks for
+    Step("check", "Check and make"),
 )
+declare_texts(step.title for step in STEPS)
 _STEPS_BY_NAME = {step.name: step for step in STEPS}
 
 

@@ -13,16 +13,14 @@ from console.shared.charts import daily_chart
 from console.shared.forms import changed_body, declare_button, form_values, permissions_by_name
 from core import shown_once
 from core.errors import GatewayError
+from core.text.vocabulary import texts_by_name
 from keys.models import Level
 
-GRACES = (
-    (0, gettext_lazy("no time: it ends now")),
-    (3600, gettext_lazy("an hour")),
-    (86400, gettext_lazy("a day")),
-    (604800, gettext_lazy("a week")),
-    (2592000, gettext_lazy("30 days")),
+_GRACES = texts_by_name(
+    {0: "no time: it ends now", 3600: "an hour", 86400: "a day", 604800: "a week", 2592000: "30 days"}
 )
 """Seconds for which the old value stays valid after a rotation."""
+_STATES = texts_by_name({"active": "Active", "expired": "Expired", "revoked": "Revoked"})
 _RECORDS_SHOWN = 8
 
 
@@ -35,7 +33,7 @@ def keys(page: PageContext) -> HttpResponseBase:
             "found": found,
             "due": page.perform("api-keys.list-due"),
             "roles": page.list_all("roles.search"),
-            "states": (("active", _("Active")), ("expired", _("Expired")), ("revoked", _("Revoked"))),
+            "states": _STATES,
         },
     )
 
@@ -50,7 +48,7 @@ def key(page: PageContext, /, key_id: UUID, problem: GatewayError | None = None,
             "key": found,
             "level": Level(found["supervisionLevel"]),
             "may_change": may_change(page, found),
-            "graces": GRACES,
+            "graces": _GRACES,
             "linkable": [item for item in directories(page) if item["id"] not in linked],
             "problem": problem,
         },

@@ -13,13 +13,14 @@ import segno
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponseBase
-from django.utils.translation import get_language, gettext_lazy, ngettext, override
+from django.utils.translation import get_language, ngettext, override
 from django.utils.translation import gettext as _
 
 from console.page_context import PageContext, page_at
 from console.shared.wording import client_name
 from core import shown_once
 from core.errors import GatewayError, InvalidRequest, invalid_member
+from core.text.vocabulary import texts_by_name
 from keys.agents import issued_tokens
 from keys.models import Person
 from keys.permissions.scopes import stored_scopes_of_person
@@ -28,12 +29,14 @@ from keys.sign_in.credentials import Reason, SignInRefused
 from keys.sign_in.second_factor import WRONG_CODES
 from keys.sign_in.sessions import change_own_password, stored_key_of
 
-_APPS = {
-    "directory": gettext_lazy("The directory"),
-    "approvals": gettext_lazy("Approvals"),
-    "audit": gettext_lazy("The operations log"),
-    "keys": gettext_lazy("Roles, keys and people"),
-}
+_APPS = texts_by_name(
+    {
+        "directory": "The directory",
+        "approvals": "Approvals",
+        "audit": "The operations log",
+        "keys": "Roles, keys and people",
+    }
+)
 _MAX_SESSIONS = 100
 _MAX_AGENTS = 100
 

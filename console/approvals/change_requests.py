@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from approvals.errors import NotPending
 from approvals.models import Status
@@ -17,14 +16,17 @@ from console.shared.wording import change_request_facts
 from core import shown_once
 from core.errors import GatewayError
 from core.shapes import parse_guid
+from core.text.vocabulary import texts_by_name
 from directory.shapes.wording.change_words import describe_change
 
-_DECISION_MESSAGES: Final = {
-    Status.PENDING: gettext_lazy("Your approval is kept. Somebody else has to approve it too."),
-    Status.APPROVED: gettext_lazy("Approved. A worker makes the change now."),
-    Status.REJECTED: gettext_lazy("Rejected. The requester reads your comment."),
-    Status.CANCELLED: gettext_lazy("Withdrawn."),
-}
+_DECISION_MESSAGES: Final = texts_by_name(
+    {
+        Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
+        Status.APPROVED: "Approved. A worker makes the change now.",
+        Status.REJECTED: "Rejected. The requester reads your comment.",
+        Status.CANCELLED: "Withdrawn.",
+    }
+)
 _RUN_OPERATIONS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
 """The operations that start a run."""
 
@@ -160,7 +162,7 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
         following = next_url(page, after=str(request_id), decided=request_id)
         if following is not None:
             return page.redirect_to(following)
-    return page.redirect("change", request_id=request_id, message=str(_DECISION_MESSAGES[status]))
+    return page.redirect("change", request_id=request_id, message=_(_DECISION_MESSAGES[status]))
 
 
 @page_at("changes/<uuid:request_id>/comment", "change-comment", "POST", form=change)

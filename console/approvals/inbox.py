@@ -9,7 +9,6 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
@@ -17,6 +16,7 @@ from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
 from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
+from core.text.vocabulary import texts_by_name
 from directory.shapes.kinds import Kind
 from directory.shapes.wording.change_words import ChangeWords, describe_change, describe_changes
 
@@ -26,23 +26,27 @@ _FILTERS: tuple[str, ...] = (
 """The inbox's parameters. Links to a request carry them, so that the next request comes from the same list."""
 UNDER_WAY: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
 """The statuses of requests that are approved, but not finished."""
-_ORDERS: Final = {
-    "urgency": gettext_lazy("Most dangerous, then oldest"),
-    "oldest": gettext_lazy("Oldest"),
-    "newest": gettext_lazy("Newest"),
-    "expiring": gettext_lazy("Expires first"),
-    "object": gettext_lazy("Object"),
-    "owner": gettext_lazy("Requested by"),
-    "key": gettext_lazy("Key"),
-}
+_ORDERS = texts_by_name(
+    {
+        "urgency": "Most dangerous, then oldest",
+        "oldest": "Oldest",
+        "newest": "Newest",
+        "expiring": "Expires first",
+        "object": "Object",
+        "owner": "Requested by",
+        "key": "Key",
+    }
+)
 _GROUP_PREFIX: Final = "group:"
 """Prefixes the id of a request that stands for its whole group."""
-_AGES: Final = {
-    "1": gettext_lazy("An hour"),
-    "24": gettext_lazy("A day"),
-    "72": gettext_lazy("Three days"),
-    "168": gettext_lazy("A week"),
-}
+_AGES = texts_by_name(
+    {
+        "1": "An hour",
+        "24": "A day",
+        "72": "Three days",
+        "168": "A week",
+    }
+)
 
 
 @page_at("changes/", "changes")

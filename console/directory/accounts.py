@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from django.http import Http404, HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import ngettext
 
 from console.directory.browse import SCOPES
 from console.page_context import PageContext, page_at
 from console.shared.lists import DEFAULT_QUERY, downloads_at, render_list, search_parameters
 from core.errors import Forbidden
+from core.text.vocabulary import declare_texts, texts_by_name
 from directory.policies.password_policy import RESULTANT_POLICY
 from directory.queries.account_searches import AccountState
 from directory.shapes import kinds
@@ -35,74 +36,66 @@ class StateDescription(NamedTuple):
 
 
 STATE_GROUPS: dict[str, dict[AccountState, StateDescription]] = {
-    gettext_noop("Account"): {
-        AccountState.ENABLED: StateDescription(
-            gettext_noop("Enabled"), gettext_noop("They can sign in, unless another state prevents it.")
-        ),
-        AccountState.DISABLED: StateDescription(
-            gettext_noop("Disabled"), gettext_noop("Nobody can sign in with them.")
-        ),
+    "Account": {
+        AccountState.ENABLED: StateDescription("Enabled", "They can sign in, unless another state prevents it."),
+        AccountState.DISABLED: StateDescription("Disabled", "Nobody can sign in with them."),
         AccountState.LOCKED_OUT: StateDescription(
-            gettext_noop("Locked out"),
-            gettext_noop("Too many wrong passwords, and the lock-out is not over."),
+            "Locked out",
+            "Too many wrong passwords, and the lock-out is not over.",
             "lockoutTime",
         ),
-        AccountState.EXPIRED: StateDescription(
-            gettext_noop("Expired"), gettext_noop("Their expiry date has passed."), "accountExpires"
-        ),
-        AccountState.EXPIRING: StateDescription(
-            gettext_noop("Expiring"), gettext_noop("They expire soon."), "accountExpires", gettext_noop("Within days")
-        ),
+        AccountState.EXPIRED: StateDescription("Expired", "Their expiry date has passed.", "accountExpires"),
+        AccountState.EXPIRING: StateDescription("Expiring", "They expire soon.", "accountExpires", "Within days"),
     },
-    gettext_noop("Password"): {
+    "Password": {
         AccountState.PASSWORD_EXPIRED: StateDescription(
-            gettext_noop("Password expired"),
-            gettext_noop("It has to be changed at the next sign-in, because of its age."),
+            "Password expired",
+            "It has to be changed at the next sign-in, because of its age.",
             "pwdLastSet",
         ),
         AccountState.PASSWORD_EXPIRING: StateDescription(
-            gettext_noop("Password expiring"),
-            gettext_noop("It expires soon."),
+            "Password expiring",
+            "It expires soon.",
             "pwdLastSet",
-            gettext_noop("Within days"),
+            "Within days",
         ),
-        AccountState.PASSWORD_NEVER_EXPIRES: StateDescription(
-            gettext_noop("Password never expires"), gettext_noop("Whatever the policy says.")
-        ),
-        AccountState.PASSWORD_NOT_REQUIRED: StateDescription(
-            gettext_noop("Password not required"), gettext_noop("It may be empty.")
-        ),
+        AccountState.PASSWORD_NEVER_EXPIRES: StateDescription("Password never expires", "Whatever the policy says."),
+        AccountState.PASSWORD_NOT_REQUIRED: StateDescription("Password not required", "It may be empty."),
         AccountState.MUST_CHANGE_PASSWORD: StateDescription(
-            gettext_noop("Must change password"),
-            gettext_noop("It was set by somebody else, to be changed at the next sign-in."),
+            "Must change password",
+            "It was set by somebody else, to be changed at the next sign-in.",
         ),
     },
-    gettext_noop("Sign-in"): {
+    "Sign-in": {
         AccountState.INACTIVE: StateDescription(
-            gettext_noop("Inactive"),
-            gettext_noop("Nobody has signed in with them for some time."),
+            "Inactive",
+            "Nobody has signed in with them for some time.",
             "lastLogonTimestamp",
-            gettext_noop("For days"),
+            "For days",
         ),
-        AccountState.NEVER_SIGNED_IN: StateDescription(
-            gettext_noop("Never signed in"), gettext_noop("Nobody has ever signed in with them.")
-        ),
+        AccountState.NEVER_SIGNED_IN: StateDescription("Never signed in", "Nobody has ever signed in with them."),
     },
 }
 _STATES_BY_NAME = {state.value: (state, shown) for group in STATE_GROUPS.values() for state, shown in group.items()}
-_FLAG_LABELS = {
-    AccountState.ENABLED: gettext_noop("Enabled"),
-    AccountState.DISABLED: gettext_noop("Disabled"),
-    AccountState.PASSWORD_NEVER_EXPIRES: gettext_noop("The password never expires"),
-    AccountState.PASSWORD_NOT_REQUIRED: gettext_noop("The password may be empty"),
-}
+declare_texts(STATE_GROUPS)
+declare_texts(text for _state, shown in _STATES_BY_NAME.values() for text in (shown.label, shown.meaning, shown.days))
+_FLAG_LABELS = texts_by_name(
+    {
+        AccountState.ENABLED: "Enabled",
+        AccountState.DISABLED: "Disabled",
+        AccountState.PASSWORD_NEVER_EXPIRES: "The password never expires",
+        AccountState.PASSWORD_NOT_REQUIRED: "The password may be empty",
+    }
+)
 """The evidence of states that are bits of userAccountControl ([MS-ADTS] section 2.2.16)."""
-_SERVICE_ACCOUNT_TYPES = {
-    "managed": gettext_noop("Managed"),
-    "group-managed": gettext_noop("Group-managed"),
-    "delegated-managed": gettext_noop("Delegated managed"),
-    "user-with-spn": gettext_noop("Users with a service principal name"),
-}
+_SERVICE_ACCOUNT_TYPES = texts_by_name(
+    {
+        "managed": "Managed",
+        "group-managed": "Group-managed",
+        "delegated-managed": "Delegated managed",
+        "user-with-spn": "Users with a service principal name",
+    }
+)
 """The types of service accounts."""
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from active_directory import DistinguishedName
 from console.directory.objects.page import domain_of
@@ -18,6 +17,7 @@ from console.page_context import PageContext, page_at, same_site_path
 from console.shared.lists import DEFAULT_QUERY, PAGE_SIZES, download, downloads_at, find_search_error, search_parameters
 from core.errors import GatewayError, InvalidRequest
 from core.text.messages import message
+from core.text.vocabulary import texts_by_name
 from directory.errors import ObjectNotFound, translate_ldap_errors
 from directory.lookup.access import is_within_any, scope_bases
 from directory.shapes import kinds
@@ -27,11 +27,13 @@ RESOURCES = {
     **{name: resource.many for name, resource in kinds.RESOURCES.items() if name != "objects"},
 }
 """What people can search for, by the resource of the search; the filter `words` translates the labels."""
-SCOPES = {
-    "one-level": gettext_noop("Directly in it"),
-    "subtree": gettext_noop("In it and below"),
-    "base": gettext_noop("The container itself"),
-}
+SCOPES = texts_by_name(
+    {
+        "one-level": "Directly in it",
+        "subtree": "In it and below",
+        "base": "The container itself",
+    }
+)
 _COLUMNS_SESSION_KEY = "console-columns"
 _MAX_COLUMNS = 20
 """More columns make a table unreadable."""

@@ -6,25 +6,29 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import split_lines
 from core.errors import Forbidden, GatewayError
+from core.text.vocabulary import texts_by_name
 from directory.shapes.inputs import pointer
 
 Record = Mapping[str, Any]
 
-OCCASIONS = {
-    "joiner": gettext_lazy("Joiner: somebody new"),
-    "mover": gettext_lazy("Mover: somebody changes to another team"),
-    "leaver": gettext_lazy("Leaver: somebody leaves"),
-}
-ACCOUNT_CHANGES = {
-    "keep": gettext_lazy("Stays as it is; a new one is disabled"),
-    "enable": gettext_lazy("Is enabled; a new one gets a generated password, shown once"),
-    "disable": gettext_lazy("Is disabled"),
-}
+OCCASIONS = texts_by_name(
+    {
+        "joiner": "Joiner: somebody new",
+        "mover": "Mover: somebody changes to another team",
+        "leaver": "Leaver: somebody leaves",
+    }
+)
+ACCOUNT_CHANGES = texts_by_name(
+    {
+        "keep": "Stays as it is; a new one is disabled",
+        "enable": "Is enabled; a new one gets a generated password, shown once",
+        "disable": "Is disabled",
+    }
+)
 _EMPTY_LINES = 3
 """Empty fields at the end of each list, to add entries."""
 
@@ -33,7 +37,7 @@ _EMPTY_LINES = 3
 def change_templates(page: PageContext) -> HttpResponseBase:
     query = {"pageSize": "100", **({"cursor": page.query["cursor"]} if "cursor" in page.query else {})}
     found = page.perform("change-templates.list", query=query)
-    return page.render("directory/change_templates.html", {"found": found, "occasions": OCCASIONS})
+    return page.render("directory/change_templates.html", {"found": found})
 
 
 @page_at("templates/<uuid:template_id>/delete", "change-template-delete", "POST")

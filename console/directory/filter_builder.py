@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponseBase, QueryDict
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 
 from active_directory import (
     BIT_AND,
@@ -37,31 +37,36 @@ from active_directory import (
     parse_filter,
 )
 from console.page_context import PageContext, page_at, page_url
+from core.text.vocabulary import texts_by_name
 
 _MAX_GROUPS, _MAX_CONDITIONS = 10, 30
 _SEARCH_PARAMETERS = ("q", "kind", "base", "scope", "sort", "pageSize", "attributes")
 """Parameters of the search that the filter is for; the builder passes them on."""
 _DESTINATIONS = {"search": "tree", "save": "saved-filter-new"}
-OPERATORS = {
-    "is": gettext_noop("is"),
-    "is-not": gettext_noop("is not"),
-    "begins": gettext_noop("begins with"),
-    "contains": gettext_noop("contains"),
-    "ends": gettext_noop("ends with"),
-    "at-least": gettext_noop("is at least"),
-    "at-most": gettext_noop("is at most"),
-    "present": gettext_noop("has a value"),
-    "absent": gettext_noop("has no value"),
-    "bits": gettext_noop("has the bits"),
-    "no-bits": gettext_noop("does not have the bits"),
-    "nested": gettext_noop("is, or leads to"),
-}
+OPERATORS = texts_by_name(
+    {
+        "is": "is",
+        "is-not": "is not",
+        "begins": "begins with",
+        "contains": "contains",
+        "ends": "ends with",
+        "at-least": "is at least",
+        "at-most": "is at most",
+        "present": "has a value",
+        "absent": "has no value",
+        "bits": "has the bits",
+        "no-bits": "does not have the bits",
+        "nested": "is, or leads to",
+    }
+)
 """Comparisons by form value. `nested` follows links such as memberOf transitively (LDAP_MATCHING_RULE_IN_CHAIN)."""
-MATCHES = {
-    "all": gettext_noop("all of these hold"),
-    "any": gettext_noop("any of these holds"),
-    "none": gettext_noop("none of these holds"),
-}
+MATCHES = texts_by_name(
+    {
+        "all": "all of these hold",
+        "any": "any of these holds",
+        "none": "none of these holds",
+    }
+)
 
 _WITHOUT_VALUE = frozenset({"present", "absent"})
 _OPPOSITES = {"is-not": "is", "absent": "present", "no-bits": "bits"}

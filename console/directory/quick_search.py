@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from django.http import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from console.directory.accounts import STATE_GROUPS
 from console.directory.objects.form import Record
@@ -20,7 +19,7 @@ from console.directory.objects.page import readable_attributes
 from console.directory.query_parser import PHONE_ATTRIBUTES, SEARCHED_ATTRIBUTES, Interpretation, ParsedQuery
 from console.page_context import PageContext, page_at, page_url
 from core.errors import Forbidden, GatewayError, NotFound
-from core.text.vocabulary import noun_label
+from core.text.vocabulary import declare_texts, noun_label
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes.wording.value_words import common_name
 
@@ -36,11 +35,11 @@ _MAX_RECORDS = "10"
 _CHECKED_FOR_REQUESTS = 3
 """For so many of the objects found, pending change requests are looked up."""
 _NAMED_RECORDS = (
-    (gettext_noop("API keys"), gettext_noop("api keys"), "api-keys.search", "key", "key_id"),
-    (gettext_noop("Roles"), gettext_noop("roles"), "roles.search", "role", "role_id"),
+    ("API keys", "api keys", "api-keys.search", "key", "key_id"),
+    ("Roles", "roles", "roles.search", "role", "role_id"),
     (
-        gettext_noop("People of the gateway"),
-        gettext_noop("people of the gateway"),
+        "People of the gateway",
+        "people of the gateway",
         "people.search",
         "person",
         "person_id",
@@ -48,13 +47,15 @@ _NAMED_RECORDS = (
 )
 """Records found by a part of their name: title, noun in a sentence, search operation, view and its argument."""
 _MORE_PAGES = (
-    (gettext_noop("Your account: password, second factor, sessions"), "account", ""),
-    (gettext_noop("New object: user, group, computer"), "object-new", "objects.create"),
-    (gettext_noop("Build a filter"), "filter-builder", "objects.search"),
-    (gettext_noop("Set up an integration"), "key-new", "api-keys.create"),
-    (gettext_noop("New run over an organizational unit"), "run-new", "organization-units.plan-accounts"),
+    ("Your account: password, second factor, sessions", "account", ""),
+    ("New object: user, group, computer", "object-new", "objects.create"),
+    ("Build a filter", "filter-builder", "objects.search"),
+    ("Set up an integration", "key-new", "api-keys.create"),
+    ("New run over an organizational unit", "run-new", "organization-units.plan-accounts"),
 )
 """Pages outside the menu: title, view, and the operation that the person must be allowed to call."""
+declare_texts(text for title, noun, *_rest in _NAMED_RECORDS for text in (title, noun))
+declare_texts(title for title, *_rest in _MORE_PAGES)
 
 
 @page_at("find", "find", get="objects.search")

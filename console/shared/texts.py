@@ -1,12 +1,15 @@
 """Texts of the console that belong to no page: messages about fields, titles of errors, and what its scripts say."""
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
-from django.utils.translation import gettext, gettext_noop
+from django.apps import apps
+from django.utils.translation import gettext
 
 from approvals.models import Status
 from approvals.supervision import REVIEWED
@@ -15,63 +18,55 @@ from audit.models import Outcome
 from core.errors import error_classes
 from core.operation import Effect, operations
 from core.text.messages import Message, translated
-from core.text.vocabulary import WORDS, humanize
+from core.text.vocabulary import DECLARED_TEXTS, WORDS, humanize
 from directory.models.runs import AccountStatus, RunState
 from directory.shapes.wording.labels import LABELS
 from directory.shapes.wording.value_words import GROUPS, OPTIONS
 from keys.permission_catalogue import MEANINGS
 
-_FILL_IN: Final = gettext_noop("Fill this in.")
-_NAME_ONE: Final = gettext_noop("Name at least one.")
-_NAME_FEWER: Final = gettext_noop("Name at most {max_length}.")
-_WHOLE_NUMBER: Final = gettext_noop("Write a whole number.")
-_ONE_OF_THESE: Final = gettext_noop("Choose one of these: {expected}.")
-_REAL_TIME: Final = gettext_noop("Choose a date and a time that exist.")
+_FILL_IN: Final = "Fill this in."
+_NAME_ONE: Final = "Name at least one."
+_NAME_FEWER: Final = "Name at most {max_length}."
+_WHOLE_NUMBER: Final = "Write a whole number."
+_ONE_OF_THESE: Final = "Choose one of these: {expected}."
+_REAL_TIME: Final = "Choose a date and a time that exist."
 
 ADVICE: Final = {
     "Field required": _FILL_IN,
     "must not be blank": _FILL_IN,
-    "String should have at least {min_length} character{expected_plural}": gettext_noop(
-        "Use at least {min_length} characters."
-    ),
-    "String should have at most {max_length} character{expected_plural}": gettext_noop(
-        "Use at most {max_length} characters."
-    ),
+    "String should have at least {min_length} character{expected_plural}": "Use at least {min_length} characters.",
+    "String should have at most {max_length} character{expected_plural}": "Use at most {max_length} characters.",
     "{field_type} should have at least {min_length} item{expected_plural} after validation, not {actual_length}": (
         _NAME_ONE
     ),
     "{field_type} should have at most {max_length} item{expected_plural} after validation, not {actual_length}": (
         _NAME_FEWER
     ),
-    "Input should be greater than or equal to {ge}": gettext_noop("Choose {ge} or more."),
-    "Input should be less than or equal to {le}": gettext_noop("Choose {le} or less."),
+    "Input should be greater than or equal to {ge}": "Choose {ge} or more.",
+    "Input should be less than or equal to {le}": "Choose {le} or less.",
     "Input should be a valid integer": _WHOLE_NUMBER,
     "Input should be a valid integer, unable to parse string as an integer": _WHOLE_NUMBER,
     "Input should be a valid number": _WHOLE_NUMBER,
     "must be a whole number": _WHOLE_NUMBER,
     "Input should be {expected}": _ONE_OF_THESE,
-    "String should match pattern '{pattern}'": gettext_noop("This does not have the required form."),
-    "must be in the future": gettext_noop("Choose a future date."),
-    "must be a dashed UUID": gettext_noop(
+    "String should match pattern '{pattern}'": "This does not have the required form.",
+    "must be in the future": "Choose a future date.",
+    "must be a dashed UUID": (
         "This is not an id. An id has 32 digits and letters from a to f, with dashes between them."
     ),
-    "must be a UUID or a distinguished name": gettext_noop("Write a distinguished name or an id."),
+    "must be a UUID or a distinguished name": "Write a distinguished name or an id.",
     "must be an RFC 3339 timestamp with an offset or Z": _REAL_TIME,
     "must be an RFC 3339 timestamp of a day and time that exist": _REAL_TIME,
     "must be a time between the years 1 and 9999 in UTC": _REAL_TIME,
-    "there is no such role": gettext_noop("Choose a role."),
-    "there is no such person": gettext_noop("Choose a person."),
-    "there is no such directory": gettext_noop("Choose a directory."),
-    "is the directory's to change": gettext_noop("This is the directory's: change it there."),
-    "{text}: is no address": gettext_noop(
-        "{text} is not an address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."
-    ),
-    "{text}: has host bits set": gettext_noop(
-        "{text} is not the beginning of a block. Did you mean the single address?"
-    ),
-    "is not known here": gettext_noop("This is not known here."),
-    "{name!r} is no attribute of the directory's schema": gettext_noop("The directory has no attribute {name}."),
-    "{name} is no attribute of the directory's schema": gettext_noop("The directory has no attribute {name}."),
+    "there is no such role": "Choose a role.",
+    "there is no such person": "Choose a person.",
+    "there is no such directory": "Choose a directory.",
+    "is the directory's to change": "This is the directory's: change it there.",
+    "{text}: is no address": "{text} is not an address. Write one like 192.0.2.7, or a block like 192.0.2.0/24.",
+    "{text}: has host bits set": "{text} is not the beginning of a block. Did you mean the single address?",
+    "is not known here": "This is not known here.",
+    "{name!r} is no attribute of the directory's schema": "The directory has no attribute {name}.",
+    "{name} is no attribute of the directory's schema": "The directory has no attribute {name}.",
 }
 """What a form says in place of an operation's message about a field, by that message's template."""
 
@@ -120,6 +115,7 @@ def registered_texts() -> Iterator[str]:
     for meaning in MEANINGS.values():
         yield from filter(None, (meaning.group, meaning.title, meaning.text, meaning.danger))
     yield from (*LABELS.values(), *GROUPS.values(), *chain.from_iterable(OPTIONS.values()), *WORDS)
+    yield from (*DECLARED_TEXTS, *ADVICE.values(), *script_texts())
     yield from _words_for_the_log()
     for review in REVIEWED.values():
         if review.verdict in ("security", "unwritable"):
@@ -136,42 +132,17 @@ def _words_for_the_log() -> Iterator[str]:
             yield humanize(name)
 
 
-SCRIPT_TEXTS: Final = (
-    gettext_noop("Copied."),
-    gettext_noop("Selected: press Ctrl-C to copy."),
-    gettext_noop("(local time)"),
-    gettext_noop("{ticked} of {count} ticked."),
-    # The test read beside a new key's value.
-    gettext_noop(
-        "Refused with 401, as it should be: this browser is seen at {address}, which is not among the allowed "
-        "addresses. Test it from where the integration runs."
-    ),
-    gettext_noop("Refused with {status}: {reason}"),
-    gettext_noop("the key is not valid any more, or its owner was deactivated. The security log has the reason."),
-    gettext_noop(
-        "the key is valid, but may not do this: its role or its owner lacks “Read objects”, or the directory is "
-        "disabled."
-    ),
-    gettext_noop("too many requests from this address. Wait a moment."),
-    gettext_noop("the directory refused the gateway's own account. Test the directory connection."),
-    gettext_noop("no domain controller answers. Test the directory connection."),
-    gettext_noop("the gateway failed."),
-    gettext_noop("GET /api/me: the key acts as {name} in {directory}, with {permissions}."),
-    gettext_noop("GET /api/me: the key acts as {name} in {directory}, with {permissions}, confined to {scopes}."),
-    gettext_noop("GET /api/me: the key acts as {name} in no directory, with {permissions}."),
-    gettext_noop("GET /api/me: the key acts as {name} in no directory, with {permissions}, confined to {scopes}."),
-    gettext_noop("1 permission"),
-    gettext_noop("{count} permissions"),
-    gettext_noop("1 scope"),
-    gettext_noop("{count} scopes"),
-    gettext_noop("There is nothing to search: the key is linked to no directory."),
-    gettext_noop("GET /api/ad/users: the search found “{name}”."),
-    gettext_noop("GET /api/ad/users: the search found “{name}” and more."),
-    gettext_noop("GET /api/ad/users: the search works, and found nobody where the key may look."),
-    gettext_noop("No answer: the gateway cannot be reached from this browser."),
-)
+_SAID: Final = re.compile(r'\bsay\(\s*"([^"]+)"')
+
+
+@cache
+def script_texts() -> frozenset[str]:
+    """What the scripts of the pages say with `say("…")`."""
+    folders = (Path(apps.get_app_config(name).path, "static") for name in ("gateway", "console"))
+    scripts = (script for folder in folders for script in folder.rglob("*.js"))
+    return frozenset(text for script in scripts for text in _SAID.findall(script.read_text("utf-8")))
 
 
 def script_translations() -> dict[str, str]:
     """The scripts' texts in the active language by the English text; empty in English."""
-    return {text: said for text in SCRIPT_TEXTS if (said := gettext(text)) != text}
+    return {text: said for text in script_texts() if (said := gettext(text)) != text}

@@ -3,11 +3,26 @@
 Operations and kinds of directory objects declare their own labels.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
 from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext, pgettext, pgettext_lazy
+
+_Name = TypeVar("_Name")
+DECLARED_TEXTS: Final[list[str]] = []
+"""English texts of tables, which are translated where they are shown."""
+
+
+def declare_texts(texts: Iterable[str]) -> None:
+    """Declare English texts for translation; empty ones are left out."""
+    DECLARED_TEXTS.extend(filter(None, texts))
+
+
+def texts_by_name(table: dict[_Name, str]) -> dict[_Name, str]:
+    """Declare the texts of a table for translation; returns the table."""
+    declare_texts(table.values())
+    return table
 
 
 def humanize(name: str) -> str:

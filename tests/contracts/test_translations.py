@@ -12,7 +12,7 @@ from django.conf import settings
 from django.template.base import Lexer, TokenType
 from django.test import Client
 
-from console.shared.texts import SCRIPT_TEXTS
+from console.shared.texts import script_texts
 from lab.commands import PROJECT
 from tests.support.cast import Console, make_person
 from tests.support.catalogue import CATALOGUE, Entry, entries, marked_texts, templates
@@ -156,7 +156,7 @@ def test_what_scripts_say_is_brought_by_the_page() -> None:
     said = set()
     for script in (file for folder in FOLDERS for file in (PROJECT / folder / "static").rglob("*.js")):
         said |= set(re.findall(r'\bsay\(\s*"([^"]+)"', script.read_text("utf-8")))
-    assert said == set(SCRIPT_TEXTS)
+    assert said == script_texts()
 
 
 GERMAN = {"Accept-Language": "de-AT,de;q=0.9,en;q=0.8"}

@@ -6,63 +6,72 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from active_directory import EVERYONE_SID, FULL_CONTROL, right_names
 from console.directory.objects.page import find_object, render_object
 from console.page_context import PageContext, page_at
+from core.text.vocabulary import declare_texts, texts_by_name
 
 Entry = Mapping[str, Any]
 
 _FULL_CONTROL = frozenset(right_names(FULL_CONTROL))
 _READ_RIGHTS = frozenset({"read-property", "read-control", "list-children", "list-object"})
-_RIGHT_PHRASES = {
-    "create-and-delete-child": gettext_noop("create and delete {subject}"),
-    "create-child": gettext_noop("create {subject}"),
-    "delete-child": gettext_noop("delete {subject}"),
-    "list-children": gettext_noop("list what is in it"),
-    "self-write": gettext_noop("write {subject}, validated"),
-    "read-and-write-property": gettext_noop("read and write {subject}"),
-    "read-property": gettext_noop("read {subject}"),
-    "write-property": gettext_noop("write {subject}"),
-    "delete-tree": gettext_noop("delete it with everything below"),
-    "list-object": gettext_noop("see it in lists"),
-    "control-access": "{subject}",
-    "delete": gettext_noop("delete it"),
-    "read-control": gettext_noop("read its permissions"),
-    "write-dacl": gettext_noop("change its permissions"),
-    "write-owner": gettext_noop("take ownership"),
-}
+_RIGHT_PHRASES = texts_by_name(
+    {
+        "create-and-delete-child": "create and delete {subject}",
+        "create-child": "create {subject}",
+        "delete-child": "delete {subject}",
+        "list-children": "list what is in it",
+        "self-write": "write {subject}, validated",
+        "read-and-write-property": "read and write {subject}",
+        "read-property": "read {subject}",
+        "write-property": "write {subject}",
+        "delete-tree": "delete it with everything below",
+        "list-object": "see it in lists",
+        "control-access": "{subject}",
+        "delete": "delete it",
+        "read-control": "read its permissions",
+        "write-dacl": "change its permissions",
+        "write-owner": "take ownership",
+    }
+)
 """Phrases of rights in the order in which they are listed; those with "and" combine two rights on the same subject."""
 _PAIRS = (("create", "delete", "child"), ("read", "write", "property"))
-_UNRESTRICTED_SUBJECTS = {
-    "child": gettext_noop("any objects in it"),
-    "write": gettext_noop("all that can be"),
-    "property": gettext_noop("all attributes"),
-    "access": gettext_noop("all extended rights"),
-}
+_UNRESTRICTED_SUBJECTS = texts_by_name(
+    {
+        "child": "any objects in it",
+        "write": "all that can be",
+        "property": "all attributes",
+        "access": "all extended rights",
+    }
+)
 """The subject of a right without an object type, by the last word of the right's name."""
-_SUBJECT_PHRASES = {
-    "attribute": "{name}",
-    "property-set": gettext_noop("the attributes of {name}"),
-    "extended-right": "{name}",
-    "validated-write": "{name}",
-    "class": gettext_noop("{name} objects in it"),
-}
-_APPLIES_TO = {
-    (True, True): gettext_noop("All objects directly in it"),
-    (True, False): gettext_noop("All objects below"),
-    (False, True): gettext_noop("This object and all objects directly in it"),
-    (False, False): gettext_noop("This object and all objects below"),
-}
+_SUBJECT_PHRASES = texts_by_name(
+    {
+        "property-set": "the attributes of {name}",
+        "class": "{name} objects in it",
+    }
+)
+_APPLIES_TO = texts_by_name(
+    {
+        (True, True): "All objects directly in it",
+        (True, False): "All objects below",
+        (False, True): "This object and all objects directly in it",
+        (False, False): "This object and all objects below",
+    }
+)
 """What an inheritable entry applies to, by the flags inherit-only and no-propagate ([MS-DTYP] section 2.4.4.1)."""
-_APPLIES_TO_CLASS = {
-    (True, True): gettext_noop("{name} objects directly in it"),
-    (True, False): gettext_noop("{name} objects below"),
-    (False, True): gettext_noop("This object and {name} objects directly in it"),
-    (False, False): gettext_noop("This object and {name} objects below"),
-}
+_APPLIES_TO_CLASS = texts_by_name(
+    {
+        (True, True): "{name} objects directly in it",
+        (True, False): "{name} objects below",
+        (False, True): "This object and {name} objects directly in it",
+        (False, False): "This object and {name} objects below",
+    }
+)
 """The same for an entry that is inherited only by objects of one class."""
+
+declare_texts(["control access to {subject}"])
 
 
 def access_control_rows(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -98,7 +107,7 @@ def _right_phrases(entry: Entry) -> Iterator[str]:
         words = _RIGHT_PHRASES.get(right, right.replace("-", " "))
         if right == "control-access" and applies_to and applies_to["kind"] in ("attribute", "property-set"):
             # needed to read a confidential attribute ([MS-ADTS] section 3.1.1.4.4)
-            words = gettext_noop("control access to {subject}")
+            words = "control access to {subject}"
         yield _(words).format(subject=_subject(applies_to, right))
 
 
@@ -110,7 +119,7 @@ def _subject(applies_to: Mapping[str, Any] | None, right: str) -> str:
         name = applies_to["guid"]
     elif kind not in ("attribute", "class"):  # the names of rights are words with hyphens
         name = name.replace("-", " ")
-    return _(_SUBJECT_PHRASES[kind]).format(name=name)
+    return _(_SUBJECT_PHRASES.get(kind, "{name}")).format(name=name)
 
 
 def _applies_to_phrase(entry: Entry) -> str:

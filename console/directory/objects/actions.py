@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import ngettext
 
 from console.directory.objects.changes import Change, DryRun, preview_or_make, show_success
 from console.directory.objects.form import Record
@@ -13,21 +13,23 @@ from console.directory.objects.page import find_object, operation_for, render_ob
 from console.page_context import PageContext, page_at, page_url
 from core import shown_once
 from core.errors import GatewayError
+from core.text.vocabulary import declare_texts
 from directory.shapes.kinds import permission_for
 
 _TEXTS = {
-    "enable": (gettext_noop("Enable {name}?"), gettext_noop("Enable"), gettext_noop("{name} is enabled.")),
-    "disable": (gettext_noop("Disable {name}?"), gettext_noop("Disable"), gettext_noop("{name} is disabled.")),
-    "unlock": (gettext_noop("Unlock {name}?"), gettext_noop("Unlock"), gettext_noop("{name} is unlocked.")),
-    "move": (gettext_noop("Move {name}?"), gettext_noop("Move"), gettext_noop("{name} is moved.")),
+    "enable": ("Enable {name}?", "Enable", "{name} is enabled."),
+    "disable": ("Disable {name}?", "Disable", "{name} is disabled."),
+    "unlock": ("Unlock {name}?", "Unlock", "{name} is unlocked."),
+    "move": ("Move {name}?", "Move", "{name} is moved."),
     "rename": (
-        gettext_noop("Rename {name} to {new}?"),
-        gettext_noop("Rename"),
-        gettext_noop("{name} is now called {new}."),
+        "Rename {name} to {new}?",
+        "Rename",
+        "{name} is now called {new}.",
     ),
-    "delete": (gettext_noop("Delete {name}?"), gettext_noop("Delete"), gettext_noop("{name} is deleted.")),
+    "delete": ("Delete {name}?", "Delete", "{name} is deleted."),
 }
 """The question, the button's label, and the message afterwards, by action."""
+declare_texts(text for texts in _TEXTS.values() for text in texts)
 
 
 def _action_change(record: Record, action: str, *, new: str = "", **more: Any) -> Change:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
+from core.text.vocabulary import declare_texts, texts_by_name
 from directory.errors import AttributesConflict
 from directory.shapes.inputs import pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
@@ -33,10 +33,12 @@ _INPUT_TYPES = {
     "manager": _OBJECT,
 }
 """How values are typed: a text of several lines, one value a line, or an object's name; all others in one line."""
-_HELP = {
-    "sAMAccountName": gettext_noop("sAMAccountName, the name before Windows 2000"),
-    "proxyAddresses": gettext_noop("SMTP: before the main one, smtp: before the others"),
-}
+_HELP = texts_by_name(
+    {
+        "sAMAccountName": "sAMAccountName, the name before Windows 2000",
+        "proxyAddresses": "SMTP: before the main one, smtp: before the others",
+    }
+)
 _DESCRIBED = ("displayName", "description")
 _PERSON = ("givenName", "sn", *_DESCRIBED)
 _CONTACT = ("mail", "telephoneNumber", "mobile", "proxyAddresses")
@@ -44,44 +46,47 @@ _ORGANISATION = ("title", "department", "company", "manager")
 _CITY = ("l", "st", "postalCode")
 _MACHINE_NAMES = ("sAMAccountName", "dNSHostName", "servicePrincipalName")
 
-TITLES: Mapping[Kind, str] = {
-    Kind.USER: gettext_noop("New user"),
-    Kind.GROUP: gettext_noop("New group"),
-    Kind.COMPUTER: gettext_noop("New computer"),
-    Kind.ORGANIZATIONAL_UNIT: gettext_noop("New organizational unit"),
-    Kind.CONTACT: gettext_noop("New contact"),
-}
+TITLES: Mapping[Kind, str] = texts_by_name(
+    {
+        Kind.USER: "New user",
+        Kind.GROUP: "New group",
+        Kind.COMPUTER: "New computer",
+        Kind.ORGANIZATIONAL_UNIT: "New organizational unit",
+        Kind.CONTACT: "New contact",
+    }
+)
 """The title of the form for a new object of a kind; the others are titled `New object`."""
 SECTIONS: Mapping[Kind, Mapping[str, Sequence[str]]] = {
     Kind.USER: {
-        gettext_noop("Person"): (*_PERSON, "initials"),
-        gettext_noop("Sign-in names"): ("userPrincipalName", "sAMAccountName"),
-        gettext_noop("Contact"): (*_CONTACT, "physicalDeliveryOfficeName", "wWWHomePage"),
-        gettext_noop("Organisation"): (*_ORGANISATION, "employeeID", "employeeNumber", "info"),
-        gettext_noop("Address"): ("streetAddress", *_CITY),
+        "Person": (*_PERSON, "initials"),
+        "Sign-in names": ("userPrincipalName", "sAMAccountName"),
+        "Contact": (*_CONTACT, "physicalDeliveryOfficeName", "wWWHomePage"),
+        "Organisation": (*_ORGANISATION, "employeeID", "employeeNumber", "info"),
+        "Address": ("streetAddress", *_CITY),
     },
-    Kind.GROUP: {gettext_noop("Group"): (*_DESCRIBED, "sAMAccountName", "mail", "managedBy", "info")},
+    Kind.GROUP: {"Group": (*_DESCRIBED, "sAMAccountName", "mail", "managedBy", "info")},
     Kind.COMPUTER: {
-        gettext_noop("Computer"): (*_DESCRIBED, "location", "managedBy"),
-        gettext_noop("Names"): _MACHINE_NAMES,
+        "Computer": (*_DESCRIBED, "location", "managedBy"),
+        "Names": _MACHINE_NAMES,
     },
     Kind.SERVICE_ACCOUNT: {
-        gettext_noop("Service account"): (*_DESCRIBED, "managedBy"),
-        gettext_noop("Names"): _MACHINE_NAMES,
+        "Service account": (*_DESCRIBED, "managedBy"),
+        "Names": _MACHINE_NAMES,
     },
     Kind.ORGANIZATIONAL_UNIT: {
-        gettext_noop("Organizational unit"): (*_DESCRIBED, "managedBy"),
-        gettext_noop("Address"): ("street", *_CITY),
+        "Organizational unit": (*_DESCRIBED, "managedBy"),
+        "Address": ("street", *_CITY),
     },
     Kind.CONTACT: {
-        gettext_noop("Person"): _PERSON,
-        gettext_noop("Contact"): _CONTACT,
-        gettext_noop("Organisation"): (*_ORGANISATION, "info"),
+        "Person": _PERSON,
+        "Contact": _CONTACT,
+        "Organisation": (*_ORGANISATION, "info"),
     },
-    Kind.CONTAINER: {gettext_noop("Container"): _DESCRIBED},
-    Kind.OBJECT: {gettext_noop("Object"): _DESCRIBED},
+    Kind.CONTAINER: {"Container": _DESCRIBED},
+    Kind.OBJECT: {"Object": _DESCRIBED},
 }
 """The attributes of the overview and the form, by kind and title of their section."""
+declare_texts(title for sections in SECTIONS.values() for title in sections)
 READ_ONLY: Mapping[Kind, Sequence[str]] = {
     Kind.USER: ("directReports",),
     Kind.COMPUTER: ("operatingSystem", "operatingSystemVersion"),

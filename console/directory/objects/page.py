@@ -21,17 +21,19 @@ from console.directory.objects.form import READ_ATTRIBUTES, READ_ONLY, SECTIONS,
 from console.page_context import PageContext, page_at, page_url
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
-from core.text.vocabulary import capitalized, noun_label
+from core.text.vocabulary import capitalized, noun_label, texts_by_name
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
 from directory.shapes.wording.value_words import group_words, parse_name, with_bit_names
 
-GROUP_SCOPES = {
-    "global": gettext_noop("Global"),
-    "domainLocal": gettext_noop("Domain-local"),
-    "universal": gettext_noop("Universal"),
-}
+GROUP_SCOPES = texts_by_name(
+    {
+        "global": "Global",
+        "domainLocal": "Domain-local",
+        "universal": "Universal",
+    }
+)
 """The labels of groups' scopes."""
 _CONTAINERS = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _RESOURCES_IN_GROUPS = ("users", "groups", "computers")

@@ -8,32 +8,31 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.utils import dates
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from console.directory.objects.form import Record
 from console.directory.objects.page import ObjectAction, find_object, may_change, object_url, render_object
 from console.page_context import PageContext, page_at
 from console.shared.wording import exact_duration_in_words
-from core.text.vocabulary import capitalized
+from core.text.vocabulary import capitalized, texts_by_name
 from directory.queries.sign_in_report import WEEKDAYS
 from directory.shapes.kinds import permission_for
 from directory.shapes.wording.value_words import common_name, parse_name
 
 Report = Mapping[str, Any]
 
-_REASONS = {
-    "disabled": gettext_noop("the account is disabled"),
-    "expired": gettext_noop("the account has expired"),
-    "lockedOut": gettext_noop("the account is locked out"),
-    "lockedOutElsewhere": gettext_noop(
-        "a domain controller has locked the account, or has not heard that it was unlocked"
-    ),
-    "passwordExpired": gettext_noop("the password has expired and has to be changed first"),
-    "mustChangePassword": gettext_noop("the password has to be changed first"),
-    "smartCardRequired": gettext_noop("only a smart card is accepted, no password"),
-    "outsideHours": gettext_noop("they may not sign in at this hour"),
-    "workstations": gettext_noop("they may sign in at some computers only"),
-}
+_REASONS = texts_by_name(
+    {
+        "disabled": "the account is disabled",
+        "expired": "the account has expired",
+        "lockedOut": "the account is locked out",
+        "lockedOutElsewhere": "a domain controller has locked the account, or has not heard that it was unlocked",
+        "passwordExpired": "the password has expired and has to be changed first",
+        "mustChangePassword": "the password has to be changed first",
+        "smartCardRequired": "only a smart card is accepted, no password",
+        "outsideHours": "they may not sign in at this hour",
+        "workstations": "they may sign in at some computers only",
+    }
+)
 """The obstacles in words, as parts of a sentence."""
 # The bits of logonHours begin with Sunday; people read a week from Monday.
 _DAY_NAMES = dict(zip((*WEEKDAYS[1:], WEEKDAYS[0]), dates.WEEKDAYS.values(), strict=True))

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import ngettext
 
 from active_directory import Equals, Or
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.shapes import parse_guid
+from core.text.vocabulary import declare_texts, texts_by_name
 from directory.shapes.kinds import Kind
 from directory.shapes.wording.labels import label_of
 from directory.shapes.wording.value_words import common_name
@@ -50,74 +51,81 @@ ACTIONS = {
     for action in (
         Action(
             "enable",
-            gettext_noop("Enable"),
+            "Enable",
             ("users.enable", "computers.enable"),
-            title=gettext_noop("Enable {objects}?"),
-            confirm_many=gettext_noop("Enable all {}"),
-            did=gettext_noop("enabled"),
-            says=gettext_noop("Disabled → Enabled"),
+            title="Enable {objects}?",
+            confirm_many="Enable all {}",
+            did="enabled",
+            says="Disabled → Enabled",
         ),
         Action(
             "disable",
-            gettext_noop("Disable"),
+            "Disable",
             ("users.disable", "computers.disable"),
-            title=gettext_noop("Disable {objects}?"),
-            confirm_many=gettext_noop("Disable all {}"),
-            did=gettext_noop("disabled"),
-            says=gettext_noop("Enabled → Disabled"),
+            title="Disable {objects}?",
+            confirm_many="Disable all {}",
+            did="disabled",
+            says="Enabled → Disabled",
             is_dangerous=True,
         ),
         Action(
             "unlock",
-            gettext_noop("Unlock"),
+            "Unlock",
             ("users.unlock", "computers.unlock"),
-            title=gettext_noop("Unlock {objects}?"),
-            confirm_many=gettext_noop("Unlock all {}"),
-            did=gettext_noop("unlocked"),
-            says=gettext_noop("Locked out → Unlocked"),
+            title="Unlock {objects}?",
+            confirm_many="Unlock all {}",
+            did="unlocked",
+            says="Locked out → Unlocked",
         ),
         Action(
             "move",
-            gettext_noop("Move"),
+            "Move",
             ("objects.move",),
             asks="place",
-            title=gettext_noop("Move {objects}?"),
-            confirm_many=gettext_noop("Move all {}"),
-            did=gettext_noop("moved"),
+            title="Move {objects}?",
+            confirm_many="Move all {}",
+            did="moved",
         ),
         Action(
             "join",
-            gettext_noop("Add to groups"),
+            "Add to groups",
             ("groups.change-members",),
             asks="groups",
-            title=gettext_noop("Add {objects} to {groups}?"),
-            confirm=gettext_noop("Add to the group"),
-            confirm_many=gettext_noop("Add to {} groups"),
-            did=gettext_noop("{count} added"),
+            title="Add {objects} to {groups}?",
+            confirm="Add to the group",
+            confirm_many="Add to {} groups",
+            did="{count} added",
         ),
         Action(
             "set",
-            gettext_noop("Set an attribute"),
+            "Set an attribute",
             ("objects.update",),
             asks="attribute",
-            title=gettext_noop("Set {attribute} of {objects}?"),
-            confirm=gettext_noop("Change it"),
-            confirm_many=gettext_noop("Change all {}"),
-            did=gettext_noop("changed"),
+            title="Set {attribute} of {objects}?",
+            confirm="Change it",
+            confirm_many="Change all {}",
+            did="changed",
         ),
-        Action("joiner", gettext_noop("Joiner…"), _JOIN_OR_UPDATE),
-        Action("mover", gettext_noop("Mover…"), _JOIN_OR_UPDATE),
-        Action("leaver", gettext_noop("Leaver…"), ("users.disable",)),
-        Action("template", gettext_noop("By a template…"), ("change-templates.list",)),
-        Action("export", gettext_noop("Export as CSV"), ("objects.search",)),
+        Action("joiner", "Joiner…", _JOIN_OR_UPDATE),
+        Action("mover", "Mover…", _JOIN_OR_UPDATE),
+        Action("leaver", "Leaver…", ("users.disable",)),
+        Action("template", "By a template…", ("change-templates.list",)),
+        Action("export", "Export as CSV", ("objects.search",)),
     )
 }
 """In the order of a day's work."""
-_CLEAR = gettext_noop("Clear {attribute} of {objects}?")
-_UNKNOWN = {
-    "users": gettext_noop("{name} is not a user that you can see"),
-    "groups": gettext_noop("{name} is not a group that you can see"),
-}
+declare_texts(
+    text
+    for action in ACTIONS.values()
+    for text in (action.label, action.title, action.confirm, action.confirm_many, action.did, action.says)
+)
+_CLEAR = "Clear {attribute} of {objects}?"
+_UNKNOWN = texts_by_name(
+    {
+        "users": "{name} is not a user that you can see",
+        "groups": "{name} is not a group that you can see",
+    }
+)
 
 
 def actions_for(page: PageContext) -> list[Action]:

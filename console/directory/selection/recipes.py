@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
 
 from console.directory.objects.form import Record
 from console.directory.objects.page import direct_groups
 from console.directory.selection.actions import ACTIONS, find_named, refused_field, step_for
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
+from core.text.vocabulary import declare_texts
 from directory.shapes.wording.labels import label_of
 from directory.shapes.wording.value_words import common_name, parse_name
 
@@ -51,33 +51,31 @@ class Recipe(NamedTuple):
 _LIKE_COLLEAGUE = (
     Block(
         "copy",
-        gettext_noop("Take over the colleague's job title, department, manager, office and address"),
+        "Take over the colleague's job title, department, manager, office and address",
         "users.update",
     ),
-    Block("take-groups", gettext_noop("Become a member of the colleague's groups"), "groups.change-members"),
-    Block("follow", gettext_noop("Move to where the colleague is"), "users.move"),
+    Block("take-groups", "Become a member of the colleague's groups", "groups.change-members"),
+    Block("follow", "Move to where the colleague is", "users.move"),
 )
 RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe(
             "joiner",
-            gettext_noop("Joiner"),
-            gettext_noop("A new account gets what a colleague has."),
-            (*_LIKE_COLLEAGUE, Block("enable", gettext_noop("Enable the account"), "users.enable", is_usual=False)),
+            "Joiner",
+            "A new account gets what a colleague has.",
+            (*_LIKE_COLLEAGUE, Block("enable", "Enable the account", "users.enable", is_usual=False)),
             colleague=True,
         ),
         Recipe(
             "mover",
-            gettext_noop("Mover"),
-            gettext_noop(
-                "Somebody changes to another team: they get what a colleague there has, and lose what they had."
-            ),
+            "Mover",
+            "Somebody changes to another team: they get what a colleague there has, and lose what they had.",
             (
                 *_LIKE_COLLEAGUE,
                 Block(
                     "leave-others",
-                    gettext_noop("Leave the groups that the colleague is not in"),
+                    "Leave the groups that the colleague is not in",
                     "groups.change-members",
                 ),
             ),
@@ -85,19 +83,22 @@ RECIPES = {
         ),
         Recipe(
             "leaver",
-            gettext_noop("Leaver"),
-            gettext_noop("Somebody leaves: nobody signs in with the account any more, and it may do nothing."),
+            "Leaver",
+            "Somebody leaves: nobody signs in with the account any more, and it may do nothing.",
             (
-                Block("disable", gettext_noop("Disable the account"), "users.disable"),
-                Block("leave", gettext_noop("Leave all groups but the primary one"), "groups.change-members"),
-                Block("describe", gettext_noop("Write into the description that they left, and when"), "users.update"),
-                Block("clear-manager", gettext_noop("Clear the manager"), "users.update", is_usual=False),
-                Block("move", gettext_noop("Move to the place named below"), "users.move", is_usual=False),
+                Block("disable", "Disable the account", "users.disable"),
+                Block("leave", "Leave all groups but the primary one", "groups.change-members"),
+                Block("describe", "Write into the description that they left, and when", "users.update"),
+                Block("clear-manager", "Clear the manager", "users.update", is_usual=False),
+                Block("move", "Move to the place named below", "users.move", is_usual=False),
             ),
             is_dangerous=True,
         ),
     )
 }
+
+declare_texts(text for recipe in RECIPES.values() for text in (recipe.label, recipe.meaning))
+declare_texts(block.label for recipe in RECIPES.values() for block in recipe.blocks)
 
 
 class Choice(NamedTuple):
