@@ -95,6 +95,6 @@ def health(page: PageContext) -> HttpResponseBase:
 
 @page_at("choose-directory", "choose-directory", "POST")
 def choose_directory(page: PageContext) -> HttpResponseBase:
-    page.request.session[CHOSEN_DIRECTORY] = page.form.get("clientId", "")  # each request checks it
-    next_url = same_site_path(page.request, page.form.get("next", ""))
+    page.request.session[CHOSEN_DIRECTORY] = page.form["clientId"]  # each request checks it
+    next_url = same_site_path(page.request, page.form["next"])
     return page.redirect_to(next_url) if next_url else page.redirect("home")

@@ -1,5 +1,6 @@
 """Pages for signed-in people: who is asking, calls of operations, and how refusals are shown."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -27,6 +28,7 @@ from directory.models import DirectoryConnection
 from gateway import pipeline
 from gateway.surfaces.problems import error_of
 from keys.authentication import SecondFactorMissing, check_reason, identify_session
+from keys.models import Person
 from keys.permissions.effective import find_directories
 
 CHOSEN_DIRECTORY = "console-directory"
@@ -64,14 +66,25 @@ class PageContext:
         return "HX-Request" in headers and "HX-History-Restore-Request" not in headers
 
     @property
-    def query(self) -> dict[str, str]:
-        """The query parameters that are not blank: a form sends its empty fields, too."""
-        return {name: value for name, value in self.request.GET.items() if isinstance(value, str) and value.strip()}
+    def query(self) -> defaultdict[str, str]:
+        """The query parameters that are not blank (a form sends its empty fields, too); all others are empty."""
+        return defaultdict(str, {name: str(value) for name, value in self.request.GET.items() if str(value).strip()})
+
+    def query_of(self, *names: str) -> dict[str, str]:
+        """Those of the named query parameters that are not blank."""
+        return {name: value for name, value in self.query.items() if name in names}
 
     @property
-    def form(self) -> dict[str, str]:
-        """The fields of a POST; use `request.POST.getlist` for several of one name."""
-        return {name: value for name, value in self.request.POST.items() if isinstance(value, str)}
+    def form(self) -> defaultdict[str, str]:
+        """The fields of a POST; all others are empty. Use `request.POST.getlist` for several of one name."""
+        return defaultdict(str, {name: str(value) for name, value in self.request.POST.items()})
+
+    @property
+    def person(self) -> Person:
+        """The signed-in person's account."""
+        person = self.request.user
+        assert isinstance(person, Person)  # pages are for signed-in people
+        return person
 
     @property
     def is_post(self) -> bool:
@@ -90,7 +103,7 @@ class PageContext:
     def menu(self) -> list[MenuEntry]:
         """The menu entries that the person may see."""
         # People with scopes administer nothing of the gateway itself, so they have no use for Django admin.
-        return entries_for(self.call.permissions, is_staff=self.request.user.is_staff and not self.call.scopes)
+        return entries_for(self.call.permissions, is_staff=self.person.is_staff and not self.call.scopes)
 
     @property
     def waiting_counts(self) -> Mapping[str, int]:
@@ -114,7 +127,7 @@ class PageContext:
     @property
     def is_superuser(self) -> bool:
         """Whether the person may create and change keys of other owners."""
-        return bool(getattr(self.request.user, "is_superuser", False))
+        return self.person.is_superuser
 
     def may(self, name: str) -> bool:
         """Whether the person may call the operation at all; a target may require more permissions."""

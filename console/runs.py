@@ -64,7 +64,7 @@ def _new_run_form(page: PageContext, problem: GatewayError | None = None) -> Htt
             "actions": ACTIONS,
             "kinds": KINDS,
             "scopes": SCOPES,
-            "reason": page.form.get("reason", ""),
+            "reason": page.form["reason"],
             **planned,
         },
     )
@@ -82,7 +82,7 @@ def new_run(page: PageContext) -> HttpResponseBase:
     form = page.form
     if form.get("action") not in ACTIONS:
         raise NotFound
-    return _start(page, form["action"], form.get("unit", ""), {"planId": form.get("planId", "")})
+    return _start(page, form["action"], form["unit"], {"planId": form["planId"]})
 
 
 @page_at("runs/plan", "run-plan", get="organization-units.plan-accounts")
@@ -179,7 +179,7 @@ def _retry_form(page: PageContext, run_id: UUID, problem: GatewayError | None = 
             "plan": planned,
             "changing": sum(account["effect"] == "change" for account in planned["accounts"]),
             "may_start": _may_start(page, planned["action"]),
-            "reason": page.form.get("reason", ""),
+            "reason": page.form["reason"],
             "problem": problem,
         },
     )

@@ -20,7 +20,7 @@ _REVOKED_AT_ONCE = 200
 
 @page_at("agents/", "agents", get="agents.search")
 def agents(page: PageContext, /, **context: Any) -> HttpResponseBase:
-    filters: dict[str, str] = {name: page.query[name] for name in ("person", "state", "cursor") if name in page.query}
+    filters = page.query_of("person", "state", "cursor")
     found = page.perform("agents.search", query={"pageSize": "50", **filters}) if page.may("agents.search") else None
     return page.render(
         "access/agents.html",
@@ -55,7 +55,7 @@ def revoke_all(page: PageContext) -> HttpResponseBase:
 
 @page_at("agents/clients", "agent-client-new", "POST", post="agent-clients.create", form=agents)
 def create_client(page: PageContext) -> HttpResponseBase:
-    body = {"name": page.form.get("name", ""), "redirectUris": page.form.get("redirectUris", "").split()}
+    body = {"name": page.form["name"], "redirectUris": page.form["redirectUris"].split()}
     made = page.perform("agent-clients.create", body=body)
     message = _("Created. Give the program its client ID: {id}").format(id=made["clientId"])
     return page.redirect("agents", message=message)
@@ -66,7 +66,7 @@ declare_button(
     gettext_lazy("It applies from the agent's next request on."),
     agents,
     to_list="agents",
-    body=lambda page: {"supervisionLevel": page.form.get("level", "")},
+    body=lambda page: {"supervisionLevel": page.form["level"]},
 )
 declare_button(
     *("agents/<uuid:agent_id>/revoke", "agent-revoke", "agents.revoke"),

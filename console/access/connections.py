@@ -59,7 +59,7 @@ def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list
 @page_at("connections/<uuid:connection_id>/rights", "connection-rights", "POST")
 def rights(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     """Compare the bind account's effective rights at a base with those it needs."""
-    base = page.form.get("base", "").strip()
+    base = page.form["base"].strip()
     try:
         found = page.perform("directories.rights", query={"base": base} if base else {}, id=connection_id)
     except ObjectNotFound as refusal:
@@ -152,7 +152,7 @@ def test(page: PageContext, connection_id: UUID) -> HttpResponseBase:
 
 @page_at("connections/<uuid:connection_id>/edit", "connection-edit", post="directories.update", form=_connection_form)
 def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    page.answer("directories.update", body=_connection_body(page), if_match=page.form.get("version"), id=connection_id)
+    page.answer("directories.update", body=_connection_body(page), if_match=page.form["version"], id=connection_id)
     message = _("Saved. Every process uses the new settings from its next request on. Test them.")
     return page.redirect("connection", message=message, connection_id=connection_id)
 

@@ -76,7 +76,7 @@ def _members(step: str) -> Collection[str]:
 @page_at("keys/new", "key-new")
 def begin(page: PageContext) -> HttpResponseBase:
     """Go to the first step and keep the draft; `role` preselects a role."""
-    role = parse_guid(page.query.get("role", ""))
+    role = parse_guid(page.query["role"])
     if role is not None:
         _save_draft(page, {**_draft(page), "role": {**EMPTY_ROLE, "choice": "existing", "role": str(role)}})
     return page.redirect("key-new-step", step="role")
@@ -134,7 +134,7 @@ def _typed_step(page: PageContext, step: str) -> dict[str, Any]:
     typed: dict[str, Any] = {name: page.form.get(name, False) for name in _members(step)}
     if step != "role":
         return typed
-    choice = "new" if "preset" in page.form else page.form.get("choice", "")
+    choice = "new" if "preset" in page.form else page.form["choice"]
     return {**typed, "choice": choice, **typed_role(page)}
 
 

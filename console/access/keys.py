@@ -114,7 +114,7 @@ def _edit_form(page: PageContext, key_id: UUID, problem: GatewayError | None = N
 @page_at("keys/<uuid:key_id>/edit", "key-edit", post="api-keys.update", form=_edit_form)
 def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
     body = changed_body(page.request.POST, "api-keys.update", page.perform("api-keys.read", id=key_id))
-    page.answer("api-keys.update", body=body, if_match=page.form.get("version"), id=key_id)
+    page.answer("api-keys.update", body=body, if_match=page.form["version"], id=key_id)
     return page.redirect("key", message=_("Saved. It applies from the key's next request on."), key_id=key_id)
 
 
@@ -126,7 +126,7 @@ def _refused_rotation(page: PageContext, key_id: UUID, problem: GatewayError | N
 @page_at("keys/<uuid:key_id>/rotate", "key-rotate", post="api-keys.rotate", form=_refused_rotation)
 def rotate(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """Generate a new value and redirect to the page that shows it once."""
-    grace = page.form.get("grace", "")
+    grace = page.form["grace"]
     body = {"graceSeconds": int(grace) if grace.isdecimal() else grace}
     rotated = page.perform("api-keys.rotate", body=body, id=key_id)
     shown = {"template": "key_rotated", "value": rotated["value"], "until": rotated["previousValidUntil"]}
@@ -166,7 +166,7 @@ declare_button(
     gettext_lazy("Linked. The integration sends the Client ID."),
     key,
     to="key",
-    body=lambda page: {"directory": page.form.get("directory", "")},
+    body=lambda page: {"directory": page.form["directory"]},
 )
 declare_button(
     *("keys/<uuid:key_id>/links/<uuid:client_id>/remove", "key-unlink", "api-keys.delete-link"),

@@ -103,13 +103,13 @@ def _permissions_form(page: PageContext, person_id: UUID, problem: GatewayError 
     chosen = chosen_permissions(page) if page.is_post else person["permissions"]
     context = {
         "person": person,
-        "version": page.form.get("version", "") if page.is_post else person["version"],
+        "version": page.form["version"] if page.is_post else person["version"],
         "choices": permission_choices(page, chosen),
         "presets": PRESETS,
         "groups": page.list_all("permission-groups.search") if page.is_superuser else [],
         "keys": _keys_of(page, person),
         "may_confine": _may_confine(page, person),
-        "scopes": page.form.get("scopes", "") if page.is_post else "\n".join(person["scopes"]),
+        "scopes": page.form["scopes"] if page.is_post else "\n".join(person["scopes"]),
         "problem": problem,
     }
     return page.render("access/person_permissions.html", context)
@@ -149,7 +149,7 @@ declare_button(
     gettext_lazy("The password is set. They are signed out everywhere."),
     person,
     to="person",
-    body=lambda page: {"password": page.form.get("password", "")},
+    body=lambda page: {"password": page.form["password"]},
 )
 declare_button(
     *("people/<uuid:person_id>/activate", "person-activate", "people.update"),
@@ -244,7 +244,7 @@ def _group_form(
     else:
         group = page.perform("permission-groups.read", id=group_id)
     typed = _typed_group(page) if "version" in page.form or not group else _group_fields(group)
-    if preset := find_preset(page.form.get("preset", "")):
+    if preset := find_preset(page.form["preset"]):
         typed["name"] = typed["name"] or _(preset.title)
     context = {
         "group": group,
@@ -269,7 +269,7 @@ def new_group(page: PageContext) -> HttpResponseBase:
 @page_at("people/groups/<uuid:group_id>", "permission-group", post="permission-groups.update", form=_group_form)
 def group(page: PageContext, group_id: UUID) -> HttpResponseBase:
     body = _group_body(_typed_group(page), page.perform("permission-groups.read", id=group_id))
-    page.answer("permission-groups.update", body=body, if_match=page.form.get("version"), id=group_id)
+    page.answer("permission-groups.update", body=body, if_match=page.form["version"], id=group_id)
     return page.redirect("permission-groups", message=_("Saved. It applies to all members from their next request on."))
 
 

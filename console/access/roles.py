@@ -80,7 +80,7 @@ def _role_form(page: PageContext, role_id: UUID | None = None, **context: Any) -
         role = page.perform("roles.read", id=role_id)
         shown, typed = _role_context(page, role), {**role, "scopes": "\n".join(role["scopes"])}
     if page.is_post:
-        typed = {**typed_role(page), "version": page.form.get("version")}
+        typed = {**typed_role(page), "version": page.form["version"]}
     return page.render(
         "access/role_edit.html",
         {
@@ -108,7 +108,7 @@ def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
     if consequences["is_wider"] and found["keys"] and page.form.get("consequences") != consequences["digest"]:
         return _role_form(page, role_id, consequences=consequences)
     body = role_body(typed, found["scopeObjects"])
-    page.answer("roles.update", body=body, if_match=page.form.get("version", ""), id=role_id)
+    page.answer("roles.update", body=body, if_match=page.form["version"], id=role_id)
     message = _("Saved. It applies to every key with this role from its next request on.")
     return page.redirect("role", message=message, role_id=role_id)
 
@@ -141,7 +141,7 @@ def _consequences(page: PageContext, role: Mapping[str, Any], typed: Mapping[str
 def check_scopes(page: PageContext) -> HttpResponseBase:
     """Look up the scopes in the field while the form is being filled in."""
     try:
-        found = page.perform("roles.find-scopes", body={"scopes": split_lines(page.form.get("scopes", ""))})["items"]
+        found = page.perform("roles.find-scopes", body={"scopes": split_lines(page.form["scopes"])})["items"]
     except GatewayError as refusal:
         return page.render("access/_scopes_checked.html", {"problem": refusal}, status=200)
     return page.render("access/_scopes_checked.html", {"scopes": found})

@@ -16,7 +16,6 @@ from keys.agents.availability import require_agents
 from keys.agents.grants import Consent
 from keys.agents.metadata import audience_of
 from keys.agents.scopes import DEFAULT_SCOPE, SCOPES
-from keys.models import Person
 from keys.models.agents import NAME_LENGTH
 
 
@@ -51,10 +50,8 @@ def issue_agent_token(page: PageContext) -> HttpResponseBase:
     directory = chosen_directory(page)
     if directory is None:
         raise InvalidRequest.naming(_("Choose the directory."), pointer="#/directory")
-    person = page.request.user
-    assert isinstance(person, Person)  # pages are for signed-in people
     audience = audience_of(page.request)
-    consent = Consent(person=person, connection=directory, scopes=scopes, audience=audience)
+    consent = Consent(person=page.person, connection=directory, scopes=scopes, audience=audience)
     with recorded(page.call, operation="agents.create") as administration:
         grant, value = issued_tokens.issue(name, consent)
         administration.note_new_row(grant.client)

@@ -24,7 +24,6 @@ from keys.agents.availability import require_agents
 from keys.agents.grants import Consent, note_refusal, refused_before
 from keys.agents.metadata import audience_of
 from keys.agents.scopes import SCOPES, Scope, usable_scopes
-from keys.models import Person
 from keys.models.agents import AgentClient
 
 _SEAL_MAX_AGE = 15 * 60
@@ -57,10 +56,8 @@ def connect_agent(page: PageContext) -> HttpResponseBase:
 
 
 def _decide(page: PageContext, consent_request: server.ConsentRequest) -> HttpResponseBase:
-    person = page.request.user
-    assert isinstance(person, Person)  # pages are for signed-in people
     if page.form["decision"] != "allow":
-        note_refusal(page.call, consent_request.client, person, consent_request.scopes)
+        note_refusal(page.call, consent_request.client, page.person, consent_request.scopes)
         return _redirect_uncached(server.answer_with_denial(page.request, consent_request))
     if not _is_seal_valid(page, consent_request):
         return _consent_page(
@@ -79,7 +76,9 @@ def _decide(page: PageContext, consent_request: server.ConsentRequest) -> HttpRe
         return _consent_page(page, consent_request, refusal=missing, chosen=chosen)
     refused = frozenset(choice.name for choice in offered if choice.is_usable and choice.name not in wanted)
     audience = audience_of(page.request)
-    consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience, refused_scopes=refused)
+    consent = Consent(
+        person=page.person, connection=directory, scopes=chosen, audience=audience, refused_scopes=refused
+    )
     try:
         with recorded(page.call, operation="agents.create") as administration:
             location, grant = server.answer_with_code(page.request, consent_request, consent)
@@ -96,10 +95,8 @@ def _consent_page(
     refusal: str = "",
     chosen: tuple[str, ...] | None = None,
 ) -> HttpResponseBase:
-    person = page.request.user
-    assert isinstance(person, Person)  # pages are for signed-in people
     if chosen is None:
-        refused = refused_before(consent_request.client, person)
+        refused = refused_before(consent_request.client, page.person)
         chosen = tuple(name for name in consent_request.scopes if name not in refused)
     choices = scope_choices(page, consent_request.scopes, chosen)
     response = page.render(
@@ -157,7 +154,7 @@ def _consent_digest(page: PageContext, consent_request: server.ConsentRequest) -
 
 def _is_seal_valid(page: PageContext, consent_request: server.ConsentRequest) -> bool:
     try:
-        sealed = _SEAL.unsign(page.form.get("seal", ""), max_age=_SEAL_MAX_AGE)
+        sealed = _SEAL.unsign(page.form["seal"], max_age=_SEAL_MAX_AGE)
     except BadSignature:
         return False
     return constant_time_compare(sealed, _consent_digest(page, consent_request))

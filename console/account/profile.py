@@ -22,7 +22,6 @@ from core import shown_once
 from core.errors import GatewayError, InvalidRequest, invalid_member
 from core.text.vocabulary import texts_by_name
 from keys.agents import issued_tokens
-from keys.models import Person
 from keys.permissions.scopes import stored_scopes_of_person
 from keys.sign_in import second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused
@@ -47,7 +46,7 @@ def account(page: PageContext, problem: GatewayError | None = None) -> HttpRespo
     if problem is not None and not problem.errors:  # no field can show it: it becomes a page
         raise problem
     token_was_shown = not page.is_post and shown_once.is_expected(page.request)
-    person = _person(page)
+    person = page.person
     found = page.list_first("permissions.search", 1000)
     held = [{**item, "text": _permission_text(item)} for item in found if item["name"] in page.call.permissions]
     own = stored_key_of(page.request)
@@ -84,12 +83,6 @@ def _permission_text(permission: Mapping[str, Any]) -> str:
     return str(permission["description"]) if is_english else _(permission["title"])
 
 
-def _person(page: PageContext) -> Person:
-    person = page.request.user
-    assert isinstance(person, Person)  # pages are for signed-in people
-    return person
-
-
 # --- password
 
 
@@ -99,7 +92,7 @@ def password(page: PageContext) -> HttpResponseBase:
     if new != again:
         raise invalid_member("again", _("This is not the same as the new password."))
     try:
-        change_own_password(page.request, page.call, _person(page), current=current, new=new)
+        change_own_password(page.request, page.call, page.person, current=current, new=new)
     except SignInRefused as refusal:
         text = _("This is not your present password.")
         if refusal.reason is Reason.TOO_OFTEN:
@@ -115,7 +108,7 @@ def password(page: PageContext) -> HttpResponseBase:
 
 @page_at("account/second-factor/set-up", "second-factor-set-up", "POST", may_lack_second_factor=True)
 def set_up_second_factor(page: PageContext) -> HttpResponseBase:
-    second_factor.enrol(_person(page))
+    second_factor.enrol(page.person)
     return page.redirect("second-factor")
 
 
@@ -124,7 +117,7 @@ def enrolment(page: PageContext, problem: GatewayError | None = None) -> HttpRes
     """The TOTP secret as a QR code and as text, until a first code confirms that the authenticator has it."""
     if problem is not None and not problem.errors:
         raise problem
-    found, is_required = second_factor.find_enrolment(_person(page)), second_factor.is_missing(_person(page))
+    found, is_required = second_factor.find_enrolment(page.person), second_factor.is_missing(page.person)
     if found is None:
         if is_required:
             return page.render("account/account_second_factor_required.html")
@@ -152,7 +145,7 @@ def _wrong_code_as_field_error() -> Iterator[None]:
 )
 def confirm_second_factor(page: PageContext) -> HttpResponseBase:
     with _wrong_code_as_field_error():
-        codes = second_factor.confirm(page.call, _person(page), page.form.get("code", ""))
+        codes = second_factor.confirm(page.call, page.person, page.form["code"])
     messages.success(page.request, _("The second factor is on. From now on you are asked for a code at every sign-in."))
     return page.redirect_showing(codes, "recovery-codes")
 
@@ -166,14 +159,14 @@ def recovery_codes(page: PageContext) -> HttpResponseBase:
 @page_at("account/second-factor/replace", "second-factor-replace", "POST", form=account)
 def replace_recovery_codes(page: PageContext) -> HttpResponseBase:
     with _wrong_code_as_field_error():
-        codes = second_factor.replace_recovery_codes(page.call, _person(page), page.form.get("code", ""))
+        codes = second_factor.replace_recovery_codes(page.call, page.person, page.form["code"])
     return page.redirect_showing(codes, "recovery-codes")
 
 
 @page_at("account/second-factor/remove", "second-factor-remove", "POST", form=account)
 def remove_second_factor(page: PageContext) -> HttpResponseBase:
     with _wrong_code_as_field_error():
-        second_factor.remove(page.call, _person(page), page.form.get("code", ""))
+        second_factor.remove(page.call, page.person, page.form["code"])
     return page.redirect("account", message=_("The second factor is off. Your password alone signs you in."))
 
 
@@ -216,7 +209,7 @@ def access_token(page: PageContext) -> HttpResponseBase:
 @page_at("account/language", "language", "POST", may_lack_second_factor=True)
 def choose_language(page: PageContext) -> HttpResponseBase:
     """Store the language in a cookie, or delete the cookie so that the browser's preference applies."""
-    chosen = page.form.get("language", "")
+    chosen = page.form["language"]
     response = page.redirect("account")
     if chosen not in dict(settings.LANGUAGES):
         response.delete_cookie(settings.LANGUAGE_COOKIE_NAME, samesite="Lax")

@@ -36,7 +36,7 @@ def change(
     page: PageContext, /, request_id: UUID, problem: GatewayError | None = None, **_decision: str
 ) -> HttpResponseBase:
     review = page.perform("change-requests.read-review", id=request_id)
-    previous = parse_guid(page.query.get("decided", ""))
+    previous = parse_guid(page.query["decided"])
     decided = None
     if previous is not None and previous != request_id:
         with suppress(GatewayError):  # `decided` comes from the URL: the request may not exist or be visible
@@ -56,7 +56,7 @@ def change(
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
             "may_see_log": page.may("operations.read"),
             "kept": filter_query(page),
-            "comment": page.form.get("comment", "") if "digest" in page.form else "",
+            "comment": page.form["comment"] if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),
             "generated_password": shown_once.take(page.request),
             "problem": problem,
@@ -149,7 +149,7 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
     comment, code = (page.form.get(name, "").strip() for name in ("comment", "code"))
     bodies: Mapping[str, Any] = {
         "approve": {
-            "digest": page.form.get("digest", ""),
+            "digest": page.form["digest"],
             "comment": comment or None,
             **({"code": code} if code else {}),
         },
@@ -168,14 +168,14 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
 @page_at("changes/<uuid:request_id>/comment", "change-comment", "POST", form=change)
 def comment(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Add a question or an answer; the request keeps waiting."""
-    page.perform("change-requests.comment", id=request_id, body={"comment": page.form.get("comment", "")})
+    page.perform("change-requests.comment", id=request_id, body={"comment": page.form["comment"]})
     return page.redirect_to(change_request_url(page, request_id), message=_("Sent; the others are notified."))
 
 
 @page_at("changes/<uuid:request_id>/assign", "change-assign", "POST", form=change)
 def assign(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Assign the request to one person, or to nobody in particular."""
-    username = page.form.get("username", "").strip() or None
+    username = page.form["username"].strip() or None
     page.perform("change-requests.assign", id=request_id, body={"username": username})
     message = _("It is for {name} now.").format(name=username) if username else _("It is for nobody in particular.")
     return page.redirect_to(change_request_url(page, request_id), message=message)

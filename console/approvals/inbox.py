@@ -73,13 +73,9 @@ def changes(page: PageContext) -> HttpResponseBase:
     )
 
 
-def _filters(page: PageContext) -> dict[str, str]:
-    return {name: page.query[name] for name in _FILTERS if name in page.query}
-
-
 def filter_query(page: PageContext, **more: str) -> str:
     """The inbox's parameters, and `more`, as a URL's query: empty, or beginning with `?`."""
-    query = urlencode({**more, **_filters(page)})
+    query = urlencode({**more, **page.query_of(*_FILTERS)})
     return f"?{query}" if query else ""
 
 
@@ -150,7 +146,7 @@ def review_group(page: PageContext, problem: GatewayError | None = None) -> Http
             "is_open": _has_unfinished(found),
             "next": next_url(page, leaveOut=",".join(item["changeRequest"]["id"] for item in waiting)),
             "kept": filter_query(page),
-            "comment": page.form.get("comment", ""),
+            "comment": page.form["comment"],
             "ticked": page.request.POST.getlist("change"),
             "problem": problem,
         },
@@ -201,7 +197,7 @@ def next_url(page: PageContext, *, decided: UUID | None = None, **which: str) ->
     if not page.may("change-requests.find-next"):
         return None
     given = {name: value for name, value in which.items() if value}
-    found = page.perform("change-requests.find-next", query={**_filters(page), **given})["id"]
+    found = page.perform("change-requests.find-next", query={**page.query_of(*_FILTERS), **given})["id"]
     return (
         change_request_url(page, found, **({"decided": str(decided)} if decided else {})) if found is not None else None
     )
@@ -212,12 +208,12 @@ def decide(page: PageContext) -> HttpResponseBase:
     """Approve or reject the ticked requests, then show those that are left."""
     ticked = page.request.POST.getlist("change")
     decision = "reject" if page.form.get("decision") == "reject" else "approve"
-    code = page.form.get("code", "").strip()
+    code = page.form["code"].strip()
     body = {
         "decision": decision,
         # Each request with the digest of what the page showed: a changed one is not decided.
         "changeRequests": [dict(zip(("id", "digest"), value.split(":", 1), strict=False)) for value in ticked],
-        "comment": page.form.get("comment", "").strip() or None,
+        "comment": page.form["comment"].strip() or None,
         **({"code": code} if code else {}),
     }
     decided = page.perform("change-requests.decide", body=body)

@@ -193,10 +193,10 @@ def choose_columns(page: PageContext) -> HttpResponseBase:
 
     Choosing none restores the defaults.
     """
-    resource, next_url = page.form.get("kind", ""), same_site_path(page.request, page.form.get("next", ""))
+    resource, next_url = page.form["kind"], same_site_path(page.request, page.form["next"])
     if resource not in RESOURCES:
         raise InvalidRequest
-    typed = page.form.get("more", "").replace(",", " ").split()
+    typed = page.form["more"].replace(",", " ").split()
     names = [] if "usual" in page.form else [*page.request.POST.getlist("column"), *typed]
     attributes = ",".join(names or kinds.RESOURCES[resource].columns)
     try:
@@ -238,7 +238,7 @@ def attribute_names(page: PageContext, only_writable: str = "") -> HttpResponseB
 def tree_level(page: PageContext) -> HttpResponseBase:
     """The children of a container that is being opened."""
     context, cursor = _picker_context(page), page.query.get("cursor")
-    level = _read_level(page, page.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
+    level = _read_level(page, page.query["base"], only_units=context["only"] == "units", cursor=cursor)
     return page.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
 
 
@@ -256,7 +256,7 @@ def tree_picker(page: PageContext) -> HttpResponseBase:
 
 def _picker_context(page: PageContext) -> dict[str, str]:
     """The id of the field that the tree fills (empty for browsing), and what may be chosen (`units` or all)."""
-    return {"field": page.query.get("field", ""), "only": page.query.get("only", "")}
+    return {"field": page.query["field"], "only": page.query["only"]}
 
 
 def _find_container(page: PageContext, base: str | None) -> Node:

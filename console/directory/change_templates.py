@@ -35,7 +35,7 @@ _EMPTY_LINES = 3
 
 @page_at("templates/", "change-templates")
 def change_templates(page: PageContext) -> HttpResponseBase:
-    query = {"pageSize": "100", **({"cursor": page.query["cursor"]} if "cursor" in page.query else {})}
+    query = {"pageSize": "100", **page.query_of("cursor")}
     found = page.perform("change-templates.list", query=query)
     return page.render("directory/change_templates.html", {"found": found})
 
@@ -111,5 +111,5 @@ def save(page: PageContext, template_id: UUID | None = None) -> HttpResponseBase
     if template_id is None:
         page.perform("change-templates.create", body=body)
     else:
-        page.answer("change-templates.update", id=template_id, body=body, if_match=page.form.get("version"))
+        page.answer("change-templates.update", id=template_id, body=body, if_match=page.form["version"])
     return page.redirect("change-templates", message=_("{name} is saved.").format(name=body["name"]))

@@ -127,13 +127,13 @@ class Conditions:
 @page_at("directory/filter", "filter-builder", get="schema.list-attributes")
 def build(page: PageContext) -> HttpResponseBase:
     """Show the conditions, changed by the button pressed (`do`), and the filter they make."""
-    sent, text = page.request.GET, page.query.get("filter", "")
+    sent, text = page.request.GET, page.query["filter"]
     read = _conditions_from_form(sent) if "group" in sent else parse_conditions(text) if text else Conditions()
     conditions = read or Conditions()
     step = sent.get("do", "")
     _apply_step(conditions, step)
     made = conditions.to_filter(_attribute_types(page, conditions))
-    kept = {name: page.query[name] for name in _SEARCH_PARAMETERS if name in page.query}
+    kept = page.query_of(*_SEARCH_PARAMETERS)
     is_right = not any(condition.problem for group in conditions.groups for condition in group.conditions)
     search = urlencode({**kept, **({"filter": str(made)} if made else {})})
     if step in _DESTINATIONS and is_right:

@@ -61,12 +61,12 @@ declare_texts(title for title, *_rest in _MORE_PAGES)
 @page_at("find", "find", get="objects.search")
 def find(page: PageContext) -> HttpResponseBase:
     """The page, or for htmx its results, which load later: a large directory takes longer than a page may take."""
-    text = page.query.get("q", "").replace("\0", "")[:_MAX_LENGTH]
+    text = page.query["q"].replace("\0", "")[:_MAX_LENGTH]
     typed = ParsedQuery.parse(text)
     part = page.request.headers.get("HX-Target") if page.is_partial else None
     context: dict[str, Any] = {"typed": typed, "sought": typed.text, "columns": _COLUMNS}
     if part == "looked-through":
-        known = page.query.get("but", "").split(",")
+        known = page.query["but"].split(",")
         more = _find_unindexed(page, typed, known)
         return page.render("directory/_find_unindexed.html", {**context, "more": more, "known": any(known)})
     is_now = part == "found" or not page.query.keys().isdisjoint({"now", "all"})

@@ -19,7 +19,7 @@ Record = Mapping[str, Any]
 
 @page_at("filters/", "saved-filters")
 def saved_filters(page: PageContext) -> HttpResponseBase:
-    query = {"pageSize": "100", **({"cursor": page.query["cursor"]} if "cursor" in page.query else {})}
+    query = {"pageSize": "100", **page.query_of("cursor")}
     return page.render("directory/saved_filters.html", {"found": page.perform("saved-filters.list", query=query)})
 
 
@@ -33,8 +33,8 @@ def _filter_form(
     typed: Record = page.form
     if problem is None:
         given = record or page.query
-        names = record["attributes"] if record else page.query.get("attributes", "").split(",")
-        kind = resource_of(record["kind"]) if record else page.query.get("kind", "")
+        names = record["attributes"] if record else page.query["attributes"].split(",")
+        kind = resource_of(record["kind"]) if record else page.query["kind"]
         typed = {**given, "kind": kind, "attributes": ", ".join(names)}
     context = {
         "typed": typed,

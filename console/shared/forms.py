@@ -130,7 +130,7 @@ def permission_choices(
 
 def chosen_permissions(page: PageContext, *, for_role: bool = False) -> list[str]:
     """The permissions ticked in the form, or those of the preset whose button was pressed."""
-    preset = find_preset(page.form.get("preset", ""))
+    preset = find_preset(page.form["preset"])
     if preset is None:
         return page.request.POST.getlist("permissions")
     return sorted(preset.for_role if for_role else preset.permissions)

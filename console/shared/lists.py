@@ -25,7 +25,7 @@ _PARAMETERS = ("q", "filter", "base", "scope", "sort", "attributes", "pageSize",
 
 def search_parameters(page: PageContext) -> dict[str, str]:
     """The search parameters in the page's address."""
-    return {name: page.query[name] for name in _PARAMETERS if name in page.query}
+    return page.query_of(*_PARAMETERS)
 
 
 def wants_objects(page: PageContext) -> bool:

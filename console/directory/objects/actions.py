@@ -110,7 +110,7 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
         return _reset_form(page, record)
     generate = page.form.get("how") != "given"
     body = {
-        **({"generate": True} if generate else {"newPassword": page.form.get("newPassword", "")}),
+        **({"generate": True} if generate else {"newPassword": page.form["newPassword"]}),
         **{name: name in page.form for name in ("mustChange", "unlock")},
     }
     try:

@@ -121,7 +121,7 @@ def render_preview(
     if kept is None:
         sent = page.request.POST.lists()
         kept = [(name, str(value)) for name, values in sent if name not in _OWN_FIELDS for value in values]
-    given = {"change": change, "kept": kept, "has_form": form is not None, "reason": page.form.get("reason", "")}
+    given = {"change": change, "kept": kept, "has_form": form is not None, "reason": page.form["reason"]}
     return page.render("directory/objects/preview.html", {**given, "problem": problem, **context})
 
 

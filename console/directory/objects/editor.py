@@ -114,7 +114,7 @@ def _form_context(page: PageContext, draft: Draft) -> dict[str, Any]:
 @page_at("directory/objects/suggestions", "object-suggestions", get="objects.search")
 def suggestions(page: PageContext) -> HttpResponseBase:
     """Objects (or users or groups, by `kind`) whose names begin with what is typed into the field `field`."""
-    typed = page.query.get(page.query.get("field", ""), "")
+    typed = page.query.get(page.query["field"], "")
     query = {"q": typed, "pageSize": _SUGGESTIONS, "sort": "name", "attributes": "mail"}
     kind = page.query.get("kind")
     search = f"{kind}.search" if kind in ("users", "groups") else "objects.search"
@@ -234,7 +234,7 @@ def _to_ascii(name: str) -> str:
 
 @page_at("directory/new", "object-new", "GET", "POST")
 def new(page: PageContext) -> HttpResponseBase:
-    kind_name, parent = page.query.get("kind", ""), page.query.get("parent", "")
+    kind_name, parent = page.query["kind"], page.query["parent"]
     if kind_name not in list(CREATIONS):
         may_create = ((kind, page.call.may(permission_for("create", kind))) for kind in CREATIONS)
         choices = [(kind, CREATIONS[kind][0]) for kind, may in may_create if may]

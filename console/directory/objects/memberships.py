@@ -74,10 +74,9 @@ def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
 
 def _list_page(page: PageContext, operation: str, record: Record, *, attributes: str) -> Any:
     """A page of members or groups, filtered as the URL says."""
-    wanted = {"sort": "name", "pageSize": _PAGE_SIZE, "attributes": attributes}
-    given: dict[str, str] = {name: page.query[name] for name in ("q", "cursor") if name in page.query}
     nested = "true" if _is_nested(page) else "false"
-    return page.perform(operation, id=record["id"], query={**wanted, "nested": nested, **given})
+    wanted = {"sort": "name", "pageSize": _PAGE_SIZE, "attributes": attributes, "nested": nested}
+    return page.perform(operation, id=record["id"], query={**wanted, **page.query_of("q", "cursor")})
 
 
 def _is_nested(page: PageContext) -> bool:
@@ -104,7 +103,7 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
 
 def _return_url(page: PageContext, record: Record, view: str) -> str:
     """The page to return to: the form's `back` if it is one of ours, else the object's view."""
-    return same_site_path(page.request, page.form.get("back", "")) or object_url(record, view)
+    return same_site_path(page.request, page.form["back"]) or object_url(record, view)
 
 
 @page_at("directory/objects/<uuid:object_id>/members/add", "object-add-members", get="objects.search")
@@ -149,7 +148,7 @@ def _find_by_query(page: PageContext, operation: str, known: Collection[str], **
 def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Search for the object to compare with (`q`), or show both (`with`)."""
     record = find_object(page, object_id)
-    if (other_id := parse_guid(page.query.get("with", ""))) is None:
+    if (other_id := parse_guid(page.query["with"])) is None:
         found = _find_by_query(page, f"{resource_of(record)}.search", {record["id"]})
         return render_object(page, record, "compare", found=found)
     other = find_object(page, other_id)

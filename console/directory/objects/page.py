@@ -285,7 +285,7 @@ def photo_data_url(record: Record) -> str | None:
 @page_at("directory/objects/by-dn", "object-by-dn", get="objects.read-by-dn")
 def find_by_dn(page: PageContext) -> HttpResponseBase:
     """Redirect from a distinguished name to the object's page."""
-    query = {"dn": page.query.get("dn", ""), "attributes": "objectSid"}
+    query = {"dn": page.query["dn"], "attributes": "objectSid"}
     return page.redirect("object", object_id=page.perform("objects.read-by-dn", query=query)["id"])
 
 

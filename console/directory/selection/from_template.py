@@ -131,7 +131,7 @@ def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
         "asks_place": planned.newcomer is not None and not template["parent"],
         "chosen": people or (find_chosen(page, ids) if ids else []),
         "ids": ids,
-        "person": page.form.get("person", ""),
+        "person": page.form["person"],
         "back": back,
         "problem": problem,
     }
@@ -154,7 +154,7 @@ def _find_people(page: PageContext, ids: Sequence[str]) -> list[Record]:
     """The people chosen in a list, or the one named in a field; raises InvalidRequest naming the field."""
     if ids:
         return find_chosen(page, ids, *_PERSON_ATTRIBUTES)
-    named, attributes = page.form.get("person", "").strip(), ("objectSid", "primaryGroupID", *_PERSON_ATTRIBUTES)
+    named, attributes = page.form["person"].strip(), ("objectSid", "primaryGroupID", *_PERSON_ATTRIBUTES)
     return [find_named(page, "users", named, attributes, field="person")]
 
 
