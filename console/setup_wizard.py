@@ -16,6 +16,7 @@ from approvals.review.deciders import find_other_deciders
 from audit.model_changes.recording import call_of_set_up
 from console.access.connections import create_if_tested, needed_rights, typed_connection
 from console.page_context import PageContext, page_at, page_url
+from console.shared.forms import body_from_form
 from core.errors import Forbidden, GatewayError, InvalidRequest, invalid_member
 from keys import first_administrator
 from keys.callers import client_address
@@ -197,7 +198,7 @@ def approver(page: PageContext) -> HttpResponseBase:
     """Create an account for somebody who decides on changes."""
     preset = find_preset("approver")
     assert preset is not None
-    body = {name: page.form.get(name, "") for name in ("username", "displayName", "email", "password")}
+    body = body_from_form(page.request.POST, "people.create", "username", "displayName", "email", "password")
     made = page.perform("people.create", body={**body, "permissions": sorted(preset.permissions)})
     message = _("{name} can decide now. Tell them the password, not by e-mail.")
     return page.redirect("first-day-key", message=message.format(name=made["username"]))

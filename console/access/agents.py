@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from console.page_context import PageContext, page_at
-from console.shared.forms import declare_button
+from console.shared.forms import declare_button, submit
 from core.text.vocabulary import texts_by_name
 from keys.agents.availability import install_command
 from keys.models import Level
@@ -55,8 +55,7 @@ def revoke_all(page: PageContext) -> HttpResponseBase:
 
 @page_at("agents/clients", "agent-client-new", "POST", post="agent-clients.create", form=agents)
 def create_client(page: PageContext) -> HttpResponseBase:
-    body = {"name": page.form["name"], "redirectUris": page.form["redirectUris"].split()}
-    made = page.perform("agent-clients.create", body=body)
+    made = submit(page, "agent-clients.create")
     message = _("Created. Give the program its client ID: {id}").format(id=made["clientId"])
     return page.redirect("agents", message=message)
 
@@ -66,7 +65,7 @@ declare_button(
     gettext_lazy("It applies from the agent's next request on."),
     agents,
     to_list="agents",
-    body=lambda page: {"supervisionLevel": page.form["level"]},
+    sends="supervisionLevel",
 )
 declare_button(
     *("agents/<uuid:agent_id>/revoke", "agent-revoke", "agents.revoke"),

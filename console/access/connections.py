@@ -162,14 +162,14 @@ declare_button(
     gettext_lazy("Enabled."),
     connection,
     to="connection",
-    body=lambda _page: {"enabled": True},
+    body={"enabled": True},
 )
 declare_button(
     *("connections/<uuid:connection_id>/disable", "connection-disable", "directories.update"),
     gettext_lazy("Disabled. Nobody reaches the directory through it now."),
     connection,
     to="connection",
-    body=lambda _page: {"enabled": False},
+    body={"enabled": False},
 )
 declare_button(
     *("connections/<uuid:connection_id>/rotate-password", "connection-rotate-password", "directories.rotate-password"),

@@ -166,7 +166,7 @@ declare_button(
     gettext_lazy("Linked. The integration sends the Client ID."),
     key,
     to="key",
-    body=lambda page: {"directory": page.form["directory"]},
+    sends="directory",
 )
 declare_button(
     *("keys/<uuid:key_id>/links/<uuid:client_id>/remove", "key-unlink", "api-keys.delete-link"),

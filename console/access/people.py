@@ -10,13 +10,13 @@ from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
-    body_from_form,
     chosen_permissions,
     declare_button,
     keep_known_ids,
     permission_choices,
     permissions_by_group,
     split_lines,
+    submit,
 )
 from console.shared.wording import client_name
 from core.errors import GatewayError
@@ -93,7 +93,7 @@ def _new_form(page: PageContext, problem: GatewayError | None = None) -> HttpRes
 @page_at("people/new", "person-new", post="people.create", form=_new_form)
 def new(page: PageContext) -> HttpResponseBase:
     members = ("username", "displayName", "email", "password", "permissions", "scopes")
-    made = page.perform("people.create", body=body_from_form(page.request.POST, "people.create", *members))
+    made = submit(page, "people.create", *members)
     message = _("The account was created. Tell its owner the password by another channel than the user name.")
     return page.redirect("person", message=message, person_id=made["id"])
 
@@ -138,9 +138,8 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
 @page_at("people/<uuid:person_id>/names", "person-names", "POST", form=person)
 def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     """Change a person's user name, display name and e-mail address."""
-    typed = page.form
-    body = {name: typed[name] for name in ("username", "displayName", "email") if name in typed}
-    page.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
+    names = [name for name in ("username", "displayName", "email") if name in page.form]
+    submit(page, "people.update", *names, if_match=page.form["version"], id=person_id)
     return page.redirect("person", message=_("Saved."), person_id=person_id)
 
 
@@ -149,21 +148,21 @@ declare_button(
     gettext_lazy("The password is set. They are signed out everywhere."),
     person,
     to="person",
-    body=lambda page: {"password": page.form["password"]},
+    sends="password",
 )
 declare_button(
     *("people/<uuid:person_id>/activate", "person-activate", "people.update"),
     gettext_lazy("Active again, and with them their keys."),
     person,
     to="person",
-    body=lambda _page: {"active": True},
+    body={"active": True},
 )
 declare_button(
     *("people/<uuid:person_id>/deactivate", "person-deactivate", "people.update"),
     gettext_lazy("Deactivated, and with them all their keys."),
     person,
     to="person",
-    body=lambda _page: {"active": False},
+    body={"active": False},
 )
 declare_button(
     *("people/<uuid:person_id>/sessions/end", "person-end-sessions", "people.end-sessions"),

@@ -1,6 +1,5 @@
 """A change request: everything needed to decide it, the decision, and its outcome."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
@@ -12,6 +11,7 @@ from approvals.errors import NotPending
 from approvals.models import Status
 from console.approvals.inbox import UNDER_WAY, change_request_url, filter_query, next_url
 from console.page_context import PageContext, page_at
+from console.shared.forms import submit
 from console.shared.wording import change_request_facts
 from core import shown_once
 from core.errors import GatewayError
@@ -146,17 +146,7 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
 
     The next page shows the outcome of this request. If no other waits, its own page does.
     """
-    comment, code = (page.form.get(name, "").strip() for name in ("comment", "code"))
-    bodies: Mapping[str, Any] = {
-        "approve": {
-            "digest": page.form["digest"],
-            "comment": comment or None,
-            **({"code": code} if code else {}),
-        },
-        "reject": {"comment": comment},
-        "cancel": None,
-    }
-    decided = page.perform(f"change-requests.{decision}", id=request_id, body=bodies[decision])
+    decided = submit(page, f"change-requests.{decision}", id=request_id)
     status = Status(decided["status"])
     if decision != "cancel" and status is not Status.PENDING:
         following = next_url(page, after=str(request_id), decided=request_id)
@@ -168,15 +158,15 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
 @page_at("changes/<uuid:request_id>/comment", "change-comment", "POST", form=change)
 def comment(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Add a question or an answer; the request keeps waiting."""
-    page.perform("change-requests.comment", id=request_id, body={"comment": page.form["comment"]})
+    submit(page, "change-requests.comment", id=request_id)
     return page.redirect_to(change_request_url(page, request_id), message=_("Sent; the others are notified."))
 
 
 @page_at("changes/<uuid:request_id>/assign", "change-assign", "POST", form=change)
 def assign(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Assign the request to one person, or to nobody in particular."""
-    username = page.form["username"].strip() or None
-    page.perform("change-requests.assign", id=request_id, body={"username": username})
+    submit(page, "change-requests.assign", id=request_id)
+    username = page.form["username"].strip()
     message = _("It is for {name} now.").format(name=username) if username else _("It is for nobody in particular.")
     return page.redirect_to(change_request_url(page, request_id), message=message)
 

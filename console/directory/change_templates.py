@@ -8,7 +8,7 @@ from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 
 from console.page_context import PageContext, page_at
-from console.shared.forms import split_lines
+from console.shared.forms import body_from_form, split_lines
 from core.errors import Forbidden, GatewayError
 from core.text.vocabulary import texts_by_name
 from directory.shapes.inputs import pointer
@@ -63,13 +63,8 @@ def _reference(named: Record) -> str:
 def _template_body(page: PageContext) -> dict[str, Any]:
     form = page.request.POST
     rows = zip(form.getlist("attribute.name"), form.getlist("attribute.values"), strict=False)
-    return {
-        **{name: form.get(name, "") for name in ("name", "description", "occasion", "account")},
-        "parent": form.get("parent", "").strip() or None,
-        **{member: [text.strip() for text in form.getlist(member) if text.strip()] for member in ("joins", "leaves")},
-        "leavesOthers": "leavesOthers" in form,
-        "attributes": {name.strip(): split_lines(values) for name, values in rows if name.strip()},
-    }
+    attributes = {name.strip(): split_lines(values) for name, values in rows if name.strip()}
+    return {**body_from_form(form, "change-templates.create"), "attributes": attributes}
 
 
 def _template_form(

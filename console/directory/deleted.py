@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from active_directory import MANGLED
 from console.directory.objects.changes import show_success
 from console.page_context import PageContext, page_at
+from console.shared.forms import submit
 from console.shared.lists import DEFAULT_QUERY, downloads_at, render_list, search_parameters
 from core.errors import GatewayError
 
@@ -65,7 +66,7 @@ def _restore_form(
 def restore(page: PageContext, object_id: UUID) -> HttpResponseBase:
     if "preview" in page.form:
         return _restore_form(page, object_id, **_preview(page, object_id))
-    page.perform("deleted-objects.restore", id=object_id, body=_restore_body(page))
+    submit(page, "deleted-objects.restore", id=object_id)  # empty fields mean the original parent and name
     show_success(page, _("The object is restored."))
     return page.redirect("object", object_id=object_id)
 
@@ -79,15 +80,7 @@ def preview(page: PageContext, object_id: UUID) -> HttpResponseBase:
 def _preview(page: PageContext, object_id: UUID) -> dict[str, Any]:
     """What a restore would do, or why it would be refused."""
     try:
-        dry_run = page.perform(
-            "deleted-objects.restore", id=object_id, query={"dryRun": "true"}, body=_restore_body(page)
-        )
+        dry_run = submit(page, "deleted-objects.restore", id=object_id, query={"dryRun": "true"})
     except GatewayError as refusal:
         return {"refusal": refusal}
     return {"dry_run": dry_run}
-
-
-def _restore_body(page: PageContext) -> dict[str, Any]:
-    """The body of a restore; empty fields mean the original parent and name."""
-    given = {name: page.form.get(name, "").strip() for name in ("parent", "name")}
-    return {name: value for name, value in given.items() if value}

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from console.directory.browse import RESOURCES, SCOPES, table_context
 from console.page_context import PageContext, page_at
+from console.shared.forms import body_from_form
 from console.shared.lists import DEFAULT_QUERY, download, downloads_at, search_parameters, wants_objects
 from core.errors import Forbidden, GatewayError
 from directory.queries.filters_and_templates import resource_of
@@ -90,10 +91,6 @@ def _is_own(page: PageContext, record: Record) -> bool:
 
 
 def _filter_body(page: PageContext) -> dict[str, Any]:
-    given = page.form
-    return {
-        **{name: given.get(name, "") for name in ("name", "kind", "filter", "scope")},
-        "base": given.get("base", "").strip() or None,
-        "attributes": given.get("attributes", "").replace(",", " ").split(),
-        "shared": "shared" in given,
-    }
+    """The body of `saved-filters.create` and `.update`; attributes are on one line, with commas between them."""
+    attributes = page.form["attributes"].replace(",", " ").split()
+    return {**body_from_form(page.request.POST, "saved-filters.create"), "attributes": attributes}

@@ -65,6 +65,13 @@ def _read_text(form: QueryDict, name: str) -> str:
     return form.get(name, "").replace("\r\n", "\n")
 
 
+def submit(page: PageContext, operation: str, *names: str, **arguments: Any) -> Any:
+    """Call an operation with the body that the form holds, and return its answer's; `arguments` as for `perform`."""
+    has_body = find_operation(operation).body is not None
+    body = body_from_form(page.request.POST, operation, *names) if has_body else None
+    return page.perform(operation, body=body, **arguments)
+
+
 def form_values(record: Mapping[str, Any], operation: str) -> dict[str, Any]:
     """A record as the values of form fields: lists with one value a line, times as their day."""
     members = body_members(operation)
@@ -170,17 +177,20 @@ def declare_button(
     *,
     to: str = "",
     to_list: str = "",
-    body: Callable[[PageContext], Any] = lambda _: None,
+    sends: str = "",
+    body: Mapping[str, Any] | None = None,
 ) -> None:
     """Declare the page of a button: it calls an operation and redirects to a page that shows the `message`.
 
     The first argument in the route is the operation's `{id}`. The redirect leads `to` a view with the same argument, or
-    `to_list`. `shown_by`, the page with the button, shows a refusal.
+    `to_list`. The operation's body is the field that the button's form `sends`, or always the same. `shown_by`, the
+    page with the button, shows a refusal.
     """
 
     @page_at(route, name, "POST", post=operation, form=shown_by)
     def press(page: PageContext, /, **named: UUID) -> HttpResponseBase:
         (first, id), *others = named.items()
         arguments: dict[str, Any] = {to_camel(other): value for other, value in others}
-        page.perform(operation, body=body(page), id=id, **arguments)
+        given = body_from_form(page.request.POST, operation, sends) if sends else body
+        page.perform(operation, body=given, id=id, **arguments)
         return page.redirect(to_list or to, message=str(message), **({} if to_list else {first: id}))

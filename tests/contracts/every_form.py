@@ -238,7 +238,7 @@ DOES: dict[str, Sent] = {
     "key-new-anew": _form("key-new-anew"),
     "key-new-step": _make_key,
     "agents-revoke-all": lambda site: [site.agent(), site.submit("agents-revoke-all")][1],
-    "agent-level": _form("agent-level", _of("agent_id", World.agent), level="ask_every_change"),
+    "agent-level": _form("agent-level", _of("agent_id", World.agent), supervisionLevel="ask_every_change"),
     "agent-revoke": _form("agent-revoke", _of("agent_id", World.agent)),
     "agent-client-new": _form("agent-client-new", name="Helper", redirectUris="http://127.0.0.1/cb"),
     "agent-client-disable": _form("agent-client-disable", _of("client_id", World.agent_client)),
