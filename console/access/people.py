@@ -1,5 +1,6 @@
 """People: their permissions and where these come from, their keys and sessions; groups of permissions."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
+    body_from_form,
     chosen_permissions,
     declare_button,
     keep_known_ids,
@@ -100,16 +102,18 @@ def new(page: PageContext) -> HttpResponseBase:
 
 def _permissions_form(page: PageContext, person_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
     person = page.perform("people.read", id=person_id)
-    chosen = chosen_permissions(page) if page.is_post else person["permissions"]
+    typed = person
+    if page.is_post:
+        scopes, version = split_lines(page.form["scopes"]), page.form["version"]
+        typed = {"permissions": chosen_permissions(page), "scopes": scopes, "version": version}
     context = {
         "person": person,
-        "version": page.form["version"] if page.is_post else person["version"],
-        "choices": permission_choices(page, chosen),
+        "typed": typed,
+        "choices": permission_choices(page, typed["permissions"]),
         "presets": PRESETS,
         "groups": page.list_all("permission-groups.search") if page.is_superuser else [],
         "keys": _keys_of(page, person),
         "may_confine": _may_confine(page, person),
-        "scopes": page.form["scopes"] if page.is_post else "\n".join(person["scopes"]),
         "problem": problem,
     }
     return page.render("access/person_permissions.html", context)
@@ -190,23 +194,21 @@ _EMPTY_GROUP: Mapping[str, Any] = {"scopeObjects": [], "directoryGroups": []}
 
 
 def _typed_group(page: PageContext) -> dict[str, Any]:
-    """The submitted fields. `scopes`, and each directory's groups in `mapped`, are text areas with one a line."""
-    form = page.request.POST
+    """The submitted fields; `mapped` are the lines of each directory's text area."""
     return {
-        "name": form.get("name", ""),
-        "scopes": form.get("scopes", ""),
+        **body_from_form(page.request.POST, "permission-groups.create", "name", "scopes"),
         "permissions": chosen_permissions(page),
-        "mapped": {str(item.id): form.get(f"groups-of-{item.id}", "") for item in page.directories},
-        "version": form.get("version"),
+        "mapped": {str(item.id): split_lines(page.form[f"groups-of-{item.id}"]) for item in page.directories},
+        "version": page.form["version"],
     }
 
 
 def _group_fields(group: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an existing group."""
-    mapped: dict[str, str] = {}
+    mapped: dict[str, list[str]] = defaultdict(list)
     for item in group["directoryGroups"]:
-        mapped[item["directory"]] = f"{mapped.get(item['directory'], '')}{item['distinguishedName']}\n"
-    return {**group, "scopes": "\n".join(group["scopes"]), "mapped": mapped}
+        mapped[item["directory"]].append(item["distinguishedName"])
+    return {**group, "mapped": mapped}
 
 
 def _group_body(typed: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,13 +219,13 @@ def _group_body(typed: Mapping[str, Any], group: Mapping[str, Any]) -> dict[str,
     """
     kept = [item for item in group["directoryGroups"] if item["directory"] not in typed["mapped"]]
     mapped = [{"directory": item["directory"], "group": item["id"]} for item in kept]
-    for directory, lines in typed["mapped"].items():
+    for directory, names in typed["mapped"].items():
         known = [item for item in group["directoryGroups"] if item["directory"] == directory]
-        mapped += [{"directory": directory, "group": each} for each in keep_known_ids(split_lines(lines), known)]
+        mapped += [{"directory": directory, "group": each} for each in keep_known_ids(names, known)]
     return {
         "name": typed["name"],
         "permissions": typed["permissions"],
-        "scopes": keep_known_ids(split_lines(typed["scopes"]), group["scopeObjects"]),
+        "scopes": keep_known_ids(typed["scopes"], group["scopeObjects"]),
         "directoryGroups": mapped,
     }
 
@@ -247,10 +249,8 @@ def _group_form(
         typed["name"] = typed["name"] or _(preset.title)
     context = {
         "group": group,
-        "name": typed["name"],
-        "scopes": typed["scopes"],
-        "directories": [(item, typed["mapped"].get(str(item.id), "")) for item in page.directories],
-        "version": typed["version"],
+        "typed": typed,
+        "directories": [(item, typed["mapped"].get(str(item.id), ())) for item in page.directories],
         "choices": permission_choices(page, typed["permissions"]),
         "presets": PRESETS,
         "problem": problem,

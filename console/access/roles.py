@@ -1,6 +1,6 @@
 """Roles: their permissions and scopes, the keys with a role, and what a change means for these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -10,33 +10,26 @@ from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
+    body_from_form,
     chosen_permissions,
     declare_button,
     keep_known_ids,
     permission_choices,
     permissions_by_group,
     permissions_by_name,
-    split_lines,
+    submit,
 )
 from core.database.own_rows import version_of
 from core.errors import GatewayError
 from keys.permission_catalogue import FOR_ROLES
 
 _KEYS_SHOWN = 50
-EMPTY_ROLE: Mapping[str, Any] = {"name": "", "description": "", "permissions": [], "scopes": ""}
-"""The fields of a new role. `scopes` is a text area with one a line."""
 
 
 def typed_role(page: PageContext) -> dict[str, Any]:
-    """The submitted fields."""
-    texts = {name: page.form.get(name, "") for name in EMPTY_ROLE}
-    return {**texts, "permissions": chosen_permissions(page, for_role=True)}
-
-
-def role_body(typed: Mapping[str, Any], known: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The body of `roles.create` and `roles.update`; `known` are the role's present scopes."""
-    fields = {name: typed[name] for name in EMPTY_ROLE}
-    return {**fields, "scopes": keep_known_ids(split_lines(typed["scopes"]), known)}
+    """The body of `roles.create` from the form, with the permissions of the preset whose button was pressed."""
+    body = body_from_form(page.request.POST, "roles.create")
+    return {**body, "permissions": chosen_permissions(page, for_role=True)}
 
 
 @page_at("roles/", "roles", get="roles.search")
@@ -72,21 +65,18 @@ def scopes(page: PageContext, role_id: UUID) -> HttpResponseBase:
 
 
 def _role_form(page: PageContext, role_id: UUID | None = None, **context: Any) -> HttpResponseBase:
-    shown: dict[str, Any] = {}
-    typed = EMPTY_ROLE
+    shown, typed = {}, typed_role(page)
     if role_id is None:
         page.perform("roles.search", query={"pageSize": "1"})  # refuses people who may not see roles
     else:
         role = page.perform("roles.read", id=role_id)
-        shown, typed = _role_context(page, role), {**role, "scopes": "\n".join(role["scopes"])}
-    if page.is_post:
-        typed = {**typed_role(page), "version": page.form["version"]}
+        shown = _role_context(page, role)
+        typed = {**typed, "version": page.form["version"]} if page.is_post else role
     return page.render(
         "access/role_edit.html",
         {
             **shown,
             "typed": typed,
-            "version": typed.get("version"),
             "choices": permission_choices(page, typed["permissions"], for_role=True),
             "presets": FOR_ROLES,
             **context,
@@ -96,7 +86,7 @@ def _role_form(page: PageContext, role_id: UUID | None = None, **context: Any) -
 
 @page_at("roles/new", "role-new", post="roles.create", form=_role_form)
 def new(page: PageContext) -> HttpResponseBase:
-    made = page.perform("roles.create", body=role_body(typed_role(page)))
+    made = submit(page, "roles.create")
     return page.redirect("role", message=_("The role was created. It can be given to keys now."), role_id=made["id"])
 
 
@@ -107,8 +97,8 @@ def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
     # More access for existing keys is saved only after the person has seen exactly these consequences.
     if consequences["is_wider"] and found["keys"] and page.form.get("consequences") != consequences["digest"]:
         return _role_form(page, role_id, consequences=consequences)
-    body = role_body(typed, found["scopeObjects"])
-    page.answer("roles.update", body=body, if_match=page.form["version"], id=role_id)
+    body = {**typed, "scopes": keep_known_ids(typed["scopes"], found["scopeObjects"])}
+    page.perform("roles.update", body=body, if_match=page.form["version"], id=role_id)
     message = _("Saved. It applies to every key with this role from its next request on.")
     return page.redirect("role", message=message, role_id=role_id)
 
@@ -125,7 +115,7 @@ def _consequences(page: PageContext, role: Mapping[str, Any], typed: Mapping[str
     """What the fields would change for the role's keys. The form returns `digest` as proof that it showed them."""
     meanings = permissions_by_name(page)
     before, after = set(role["permissions"]), set(typed["permissions"])
-    scopes_before, scopes_after = set(role["scopes"]), set(split_lines(typed["scopes"]))
+    scopes_before, scopes_after = set(role["scopes"]), set(typed["scopes"])
     is_elsewhere = bool(scopes_before) and (not scopes_after or not scopes_after <= scopes_before)
     return {
         "given": [item for name, item in meanings.items() if name in after - before],
@@ -141,7 +131,7 @@ def _consequences(page: PageContext, role: Mapping[str, Any], typed: Mapping[str
 def check_scopes(page: PageContext) -> HttpResponseBase:
     """Look up the scopes in the field while the form is being filled in."""
     try:
-        found = page.perform("roles.find-scopes", body={"scopes": split_lines(page.form["scopes"])})["items"]
+        found = submit(page, "roles.find-scopes")["items"]
     except GatewayError as refusal:
         return page.render("access/_scopes_checked.html", {"problem": refusal}, status=200)
     return page.render("access/_scopes_checked.html", {"scopes": found})

@@ -45,6 +45,12 @@ def permission_titles(permissions: Iterable[Mapping[str, Any]]) -> str:
 
 
 @register.filter
+def as_lines(values: Iterable[str]) -> str:
+    """The values of a text area, one a line."""
+    return "\n".join(values)
+
+
+@register.filter
 def key_names(keys: Iterable[Mapping[str, Any]]) -> str:
     """The names of keys, joined by commas."""
     return ", ".join(key["name"] for key in keys)
