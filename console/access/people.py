@@ -142,8 +142,8 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
 @page_at("people/<uuid:person_id>/names", "person-names", "POST", form=person)
 def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     """Change a person's user name, display name and e-mail address."""
-    names = [name for name in ("username", "displayName", "email") if name in page.form]
-    submit(page, "people.update", *names, if_match=page.form["version"], id=person_id)
+    body = {name: page.form[name] for name in ("username", "displayName", "email") if name in page.form}
+    page.perform("people.update", body=body, if_match=page.form["version"], id=person_id)
     return page.redirect("person", message=_("Saved."), person_id=person_id)
 
 
