@@ -63,6 +63,13 @@ def exact_moment(value: datetime | str | None) -> str | SafeString:
 
 
 @register.filter
+def is_past(value: str | None) -> bool:
+    """Whether a time is over; not for none, nor for "never"."""
+    at = parse_datetime(value or "")
+    return at is not None and at < timezone.now()
+
+
+@register.filter
 def duration(seconds: float | None) -> str:
     """A duration rounded to its largest unit ("3 hours"); — for none."""
     return "—" if seconds is None else duration_in_words(seconds)

@@ -5,14 +5,12 @@
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -21,11 +19,11 @@ from console.directory.objects.form import READ_ATTRIBUTES, READ_ONLY, SECTIONS,
 from console.page_context import PageContext, page_at, page_url
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
-from core.text.vocabulary import capitalized, noun_label, texts_by_name
+from core.text.vocabulary import texts_by_name
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
-from directory.shapes.wording.value_words import group_words, parse_name, with_bit_names
+from directory.shapes.wording.value_words import parse_name, with_bit_names
 
 GROUP_SCOPES = texts_by_name(
     {
@@ -38,6 +36,8 @@ GROUP_SCOPES = texts_by_name(
 _CONTAINERS = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _RESOURCES_IN_GROUPS = ("users", "groups", "computers")
 _ACCOUNT_NAMES = frozenset({"sAMAccountName", "userPrincipalName"})
+_TABS = frozenset({"attributes", "members", "groups", "delegations", "access", "who_can", "history"})
+"""The templates of the tabs besides the overview."""
 _HISTORY_AT_ONCE = "25"
 _WAITING_SHOWN = "5"
 _LINKS_SHOWN = 12
@@ -131,25 +131,16 @@ class ObjectAction(NamedTuple):
 def render_object(page: PageContext, record: Record, template: str, **context: Any) -> HttpResponse:
     """Render a page of an object from a template in `directory/objects/`; a tab's template has the name of its view."""
     is_changeable = may_change(page, record)
-    tabs, view = list(_tabs(page, record)), f"object-{template.replace('_', '-')}"
     frame = {
         "record": record,
-        "kind_words": _kind_label(record),
         "path": container_path(record["distinguishedName"]),
-        "badges": list(_badges(record)),
         "may_change": is_changeable,
         "actions": [each for each in _actions(page, record) if each.is_offered] if is_changeable else [],
         "is_container": not _CONTAINERS.isdisjoint(record["objectClass"]),
-        "tabs": tabs,
-        "tab": view if view in dict(tabs) else "object",
+        "may_see_who_can": all(map(page.call.may, ("keys.view_apikey", "keys.view_person"))),
+        "tab": f"object-{template.replace('_', '-')}" if template in _TABS else "object",
     }
     return page.render(f"directory/objects/{template}.html", {**frame, **context})
-
-
-def _kind_label(record: Record) -> str:
-    if record["kind"] == Kind.OBJECT:
-        return _("Object of the class {name}").format(name=record["objectClass"][-1])
-    return capitalized(noun_label(record["kind"]))
 
 
 def domain_of(distinguished_name: str) -> str:
@@ -168,46 +159,6 @@ def container_path(distinguished_name: str) -> list[tuple[str, str]]:
         containers.insert(0, (name.rdn_value, str(name)))
         name = name.parent
     return containers
-
-
-def _badges(record: Record) -> Iterator[tuple[str, str]]:
-    """The labels and classes of an object's badges."""
-    if record["protected"]:
-        yield _("Protected"), "security"
-    if account := record["account"]:
-        yield (_("Enabled"), "good") if account["enabled"] else (_("Disabled"), "bad")
-        if account["lockedOut"]:
-            yield _("Locked out"), "bad"
-        expires = parse_datetime(account["expiresAt"] or "")
-        if expires is not None and expires < datetime.now(UTC):
-            yield _("Account expired"), "bad"
-        if account["mustChangePassword"]:
-            yield _("Must change password"), "warn"
-        if account["passwordExpired"]:
-            yield _("Password expired"), "warn"
-        if account["passwordNeverExpires"]:
-            yield _("Password never expires"), ""
-    if record["group"]:
-        yield capitalized(group_words(record["group"])), ""
-
-
-def _tabs(page: PageContext, record: Record) -> Iterator[tuple[str, str]]:
-    """The views and labels of an object's tabs."""
-    resource = resource_of(record)
-    yield "object", _("Overview")
-    yield "object-attributes", _("All attributes")
-    if resource == "groups":
-        yield "object-members", _("Members")
-    if resource in _RESOURCES_IN_GROUPS:
-        yield "object-groups", _("Member of")
-    if resource == "organization-units" and page.may("organization-units.read-delegations"):
-        yield "object-delegations", _("Delegations")
-    if page.may("objects.read-access-control"):
-        yield "object-access", _("Access control")
-    if all(map(page.call.may, ("keys.view_apikey", "keys.view_person"))):
-        yield "object-who-can", _("Who can")
-    if page.may("objects.history"):
-        yield "object-history", _("History")
 
 
 def _actions(page: PageContext, record: Record) -> tuple[ObjectAction, ...]:
