@@ -212,7 +212,7 @@ def _summary(page: PageContext, draft: Draft) -> dict[str, Any]:
     given = role.get("permissions", [])
     owner = Person.objects.filter(username=draft["owner"]).first()
     held = None if owner is None else _permissions_held_by(page, owner)
-    meanings = permissions_by_name(page)
+    meanings = permissions_by_name()
     addresses, level = _key_body(draft, "")["allowedAddresses"], draft["supervisionLevel"]
     deciders = None  # none of its changes would wait, or its owner does not exist
     if owner is not None and level != Level.ACT:
@@ -220,7 +220,7 @@ def _summary(page: PageContext, draft: Draft) -> dict[str, Any]:
     return {
         "digest": version_of(draft),
         "role": role,
-        "permissions": permissions_by_group(page, given),
+        "permissions": permissions_by_group(given),
         "owner_lacks": [] if held is None else [meanings[name] for name in given if name not in held],
         "directory": next((item for item in directories(page) if item["id"] == draft["directory"]), None),
         "addresses": addresses,

@@ -72,9 +72,8 @@ def directories(page: PageContext) -> list[dict[str, Any]]:
 def permissions(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """What the key may do now. It reads the scopes' names from the directory, so it loads after the page."""
     effective = page.perform("api-keys.read-effective-permissions", id=key_id)
-    meanings = permissions_by_name(page)
-    rows = [{**meanings[item["name"]], **item} for item in effective["permissions"]]
-    rows.sort(key=lambda row: list(meanings).index(row["name"]))
+    found = {item["name"]: item for item in effective["permissions"]}
+    rows = [{**meaning, **found[name]} for name, meaning in permissions_by_name().items() if name in found]
     return page.render(
         "access/_key_permissions.html",
         {

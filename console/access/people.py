@@ -48,7 +48,7 @@ def person(page: PageContext, person_id: UUID, problem: GatewayError | None = No
             "person": found,
             "is_self": _is_self(page, found),
             "may_change": may_change,
-            "permissions": permissions_by_group(page, sources, sources),
+            "permissions": permissions_by_group(sources, sources),
             "permission_count": len(effective),
             "keys": _keys_of(page, found),
             "sessions": [{**item, "client": client_name(item["userAgent"])} for item in sessions],

@@ -35,7 +35,7 @@ def typed_role(page: PageContext) -> dict[str, Any]:
 @page_at("roles/", "roles", get="roles.search")
 def roles(page: PageContext) -> HttpResponseBase:
     found = page.perform("roles.search", query={"pageSize": "50", **page.query})
-    meanings = permissions_by_name(page)
+    meanings = permissions_by_name()
     for item in found["items"]:
         item["dangers"] = [meanings[name] for name in item["permissions"] if meanings[name]["danger"]]
     return page.render("access/roles.html", {"found": found})
@@ -44,13 +44,13 @@ def roles(page: PageContext) -> HttpResponseBase:
 @page_at("roles/<uuid:role_id>", "role", get="roles.read")
 def role(page: PageContext, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
     found = page.perform("roles.read", id=role_id)
-    context = {"permissions": permissions_by_group(page, found["permissions"]), "problem": problem}
+    context = {"permissions": permissions_by_group(found["permissions"]), "problem": problem}
     return page.render("access/role.html", {**_role_context(page, found), **context})
 
 
 def _role_context(page: PageContext, role: Mapping[str, Any]) -> dict[str, Any]:
     """A role, its keys, and its permissions that the person does not hold: these keep the person from changing it."""
-    meanings = permissions_by_name(page)
+    meanings = permissions_by_name()
     return {
         "role": role,
         "keys": page.list_first("api-keys.search", _KEYS_SHOWN, role=role["id"]),
@@ -93,7 +93,7 @@ def new(page: PageContext) -> HttpResponseBase:
 @page_at("roles/<uuid:role_id>/edit", "role-edit", post="roles.update", form=_role_form)
 def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
     found, typed = page.perform("roles.read", id=role_id), typed_role(page)
-    consequences = _consequences(page, found, typed)
+    consequences = _consequences(found, typed)
     # More access for existing keys is saved only after the person has seen exactly these consequences.
     if consequences["is_wider"] and found["keys"] and page.form.get("consequences") != consequences["digest"]:
         return _role_form(page, role_id, consequences=consequences)
@@ -107,13 +107,13 @@ def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
 def preview(page: PageContext, role_id: UUID) -> HttpResponseBase:
     """What the submitted fields would change for the role's keys."""
     found = page.perform("roles.read", id=role_id)
-    context = {**_role_context(page, found), "consequences": _consequences(page, found, typed_role(page))}
+    context = {**_role_context(page, found), "consequences": _consequences(found, typed_role(page))}
     return page.render("access/_role_preview.html", context)
 
 
-def _consequences(page: PageContext, role: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+def _consequences(role: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """What the fields would change for the role's keys. The form returns `digest` as proof that it showed them."""
-    meanings = permissions_by_name(page)
+    meanings = permissions_by_name()
     before, after = set(role["permissions"]), set(typed["permissions"])
     scopes_before, scopes_after = set(role["scopes"]), set(typed["scopes"])
     is_elsewhere = bool(scopes_before) and (not scopes_after or not scopes_after <= scopes_before)

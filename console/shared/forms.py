@@ -6,6 +6,7 @@ A field has the name of its member. The member's JSON schema says how to read it
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from console.page_context import PageContext, page_at
 from core.operation import find_operation
-from keys.permission_catalogue import MEANINGS, find_preset
+from keys.permission_catalogue import GRANTABLE, MEANINGS, find_preset
 
 
 def split_lines(text: str) -> list[str]:
@@ -116,10 +117,6 @@ def keep_known_ids(names: list[str], known: Iterable[Mapping[str, Any]]) -> list
     return [ids.get(name, name) for name in names]
 
 
-_PERMISSION_ORDER = {name: number for number, name in enumerate(MEANINGS)}
-_TRANSLATED_MEMBERS = ("group", "title", "meaning", "danger")
-
-
 def permission_choices(
     page: PageContext, chosen: Collection[str], *, for_role: bool = False
 ) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -127,12 +124,11 @@ def permission_choices(
 
     A permission that the signed-in person does not hold is shown, but cannot be chosen: nobody can give it.
     """
-    found = {
-        item["name"]: {"chosen": item["name"] in chosen, "held": item["name"] in page.call.permissions}
-        for item in _list_permissions(page)
-        if item["grantable"] or not for_role
+    offered = {
+        name: {"chosen": name in chosen, "held": name in page.call.permissions}
+        for name in (GRANTABLE if for_role else MEANINGS)
     }
-    return permissions_by_group(page, found, found)
+    return permissions_by_group(offered, offered)
 
 
 def chosen_permissions(page: PageContext, *, for_role: bool = False) -> list[str]:
@@ -144,28 +140,25 @@ def chosen_permissions(page: PageContext, *, for_role: bool = False) -> list[str
 
 
 def permissions_by_group(
-    page: PageContext, names: Collection[str], more: Mapping[str, Mapping[str, Any]] | None = None
+    names: Collection[str], more: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[tuple[str, list[dict[str, Any]]]]:
     """The named permissions by group; `more` adds members to a permission's record."""
-    found = [
-        {**item, **(more or {}).get(item["name"], {})} for item in _list_permissions(page) if item["name"] in names
-    ]
-    return [(group, list(items)) for group, items in groupby(found, key=lambda item: item["group"])]
+    found = [{**item, **(more or {}).get(name, {})} for name, item in permissions_by_name().items() if name in names]
+    return [(group, list(items)) for group, items in groupby(found, key=itemgetter("group"))]
 
 
-def permissions_by_name(page: PageContext) -> dict[str, dict[str, Any]]:
-    """The records of all permissions, in the reader's language."""
-    return {item["name"]: item for item in _list_permissions(page)}
-
-
-def _list_permissions(page: PageContext) -> list[dict[str, Any]]:
-    found = page.list_first("permissions.search", 1000)
-    return [_translate_permission(item) for item in sorted(found, key=lambda item: _PERMISSION_ORDER[item["name"]])]
-
-
-def _translate_permission(record: dict[str, Any]) -> dict[str, Any]:
-    """The record in the reader's language: operations answer in English."""
-    return {**record, **{member: _(record[member]) for member in _TRANSLATED_MEMBERS if record[member]}}
+def permissions_by_name() -> dict[str, dict[str, Any]]:
+    """All permissions in the catalogue's order, in the reader's language."""
+    return {
+        name: {
+            "name": name,
+            "group": _(each.group),
+            "title": _(each.title),
+            "meaning": _(each.text),
+            "danger": each.danger and _(each.danger),
+        }
+        for name, each in MEANINGS.items()
+    }
 
 
 def declare_button(
