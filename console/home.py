@@ -9,7 +9,7 @@ from django.http import HttpResponseBase
 
 from console.approvals.inbox import inbox_line
 from console.log import chain_state
-from console.page_context import CHOSEN_DIRECTORY, PageContext, page_at, same_site_path
+from console.page_context import CHOSEN_DIRECTORY, PageContext, page_at
 from console.setup_wizard import remaining_checklist
 from console.shared.charts import daily_chart, key_chart
 
@@ -96,5 +96,4 @@ def health(page: PageContext) -> HttpResponseBase:
 @page_at("choose-directory", "choose-directory", "POST")
 def choose_directory(page: PageContext) -> HttpResponseBase:
     page.request.session[CHOSEN_DIRECTORY] = page.form["clientId"]  # each request checks it
-    next_url = same_site_path(page.request, page.form["next"])
-    return page.redirect_to(next_url) if next_url else page.redirect("home")
+    return page.redirect_to(page.return_url("home"))

@@ -143,7 +143,7 @@ def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
         if not page.is_post:
             about["preview"] = page.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
             return page.render("log/log_revert.html", about)
-        page.answer("operations.revert", id=record_id, reason=page.form.get("reason"))
+        page.perform("operations.revert", id=record_id, reason=page.form.get("reason"))
     except GatewayError as refusal:
         return page.render("log/log_revert.html", {**about, "problem": refusal})
     return page.redirect(

@@ -133,10 +133,6 @@ class PageContext:
         """Whether the person may call the operation at all; a target may require more permissions."""
         return find_operation(name).may_be_called_with(self.call.permissions)
 
-    def perform(self, name: str, *, query: Mapping[str, str] | None = None, body: Any = None, **arguments: Any) -> Any:
-        """Call an operation and return its body; raises GatewayError. `arguments` are those of its path (`id=…`)."""
-        return self.answer(name, query=query, body=body, **arguments).body
-
     def perform_if_admitted(self, name: str) -> Any:
         """The body of an operation without arguments; None if the person may not call it."""
         return self.perform(name) if self.may(name) else None
@@ -161,7 +157,7 @@ class PageContext:
                 return found
             query["cursor"] = part["nextCursor"]
 
-    def answer(
+    def perform(
         self,
         name: str,
         *,
@@ -171,8 +167,8 @@ class PageContext:
         reason: str | None = None,
         respond_async: bool = False,
         **arguments: Any,
-    ) -> pipeline.Answer:
-        """Call an operation and return its answer with status and headers.
+    ) -> Any:
+        """Call an operation and return the body of its answer. `arguments` are those of its path (`id=…`).
 
         `if_match` is the version that the person has seen; `reason` goes to the log. Raises GatewayError, and
         ChangeDeferred when a second person has to approve or the domain controller has not answered yet.
@@ -200,7 +196,7 @@ class PageContext:
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
             message = _("This gives more access, so a second person has to approve it first.")
             raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
-        return answer
+        return answer.body
 
     def _require_form_sent(self, operation: Operation, query: Mapping[str, str]) -> None:
         """Refuse changes by GET: another site can make a browser follow a link, but not send a form's CSRF token."""

@@ -142,7 +142,7 @@ def _start(page: PageContext, action: str, unit: str, body: Mapping[str, Any]) -
     """Start a run and redirect to its page; raises GatewayError."""
     reason = page.form.get("reason")
     # Asynchronously: a run outlasts a request, and its page follows it.
-    started = page.answer(ACTIONS[action], id=unit, body=body, reason=reason, respond_async=True).body
+    started = page.perform(ACTIONS[action], id=unit, body=body, reason=reason, respond_async=True)
     nothing_left = _("There was nothing left to do.") if started["unchanged"] == started["total"] else None
     return page.redirect("run", run_id=started["runId"], message=nothing_left)
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import declare_button, submit
@@ -62,21 +62,21 @@ def create_client(page: PageContext) -> HttpResponseBase:
 
 declare_button(
     *("agents/<uuid:agent_id>/level", "agent-level", "agents.update"),
-    gettext_lazy("It applies from the agent's next request on."),
+    "It applies from the agent's next request on.",
     agents,
     to_list="agents",
     sends="supervisionLevel",
 )
 declare_button(
     *("agents/<uuid:agent_id>/revoke", "agent-revoke", "agents.revoke"),
-    gettext_lazy("Ended. Every request of the agent is refused from now on."),
+    "Ended. Every request of the agent is refused from now on.",
     agents,
     to_list="agents",
 )
 for _change, _said in (
-    ("disable", gettext_lazy("Disabled. Everything that people let it do is ended.")),
-    ("enable", gettext_lazy("People can connect it again.")),
-    ("delete", gettext_lazy("Deleted.")),
+    ("disable", "Disabled. Everything that people let it do is ended."),
+    ("enable", "People can connect it again."),
+    ("delete", "Deleted."),
 ):
     declare_button(
         *(f"agents/clients/<uuid:client_id>/{_change}", f"agent-client-{_change}", f"agent-clients.{_change}"),

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import body_from_form, declare_button, form_values
@@ -152,34 +151,34 @@ def test(page: PageContext, connection_id: UUID) -> HttpResponseBase:
 
 @page_at("connections/<uuid:connection_id>/edit", "connection-edit", post="directories.update", form=_connection_form)
 def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
-    page.answer("directories.update", body=_connection_body(page), if_match=page.form["version"], id=connection_id)
+    page.perform("directories.update", body=_connection_body(page), if_match=page.form["version"], id=connection_id)
     message = _("Saved. Every process uses the new settings from its next request on. Test them.")
     return page.redirect("connection", message=message, connection_id=connection_id)
 
 
 declare_button(
     *("connections/<uuid:connection_id>/enable", "connection-enable", "directories.update"),
-    gettext_lazy("Enabled."),
+    "Enabled.",
     connection,
     to="connection",
     body={"enabled": True},
 )
 declare_button(
     *("connections/<uuid:connection_id>/disable", "connection-disable", "directories.update"),
-    gettext_lazy("Disabled. Nobody reaches the directory through it now."),
+    "Disabled. Nobody reaches the directory through it now.",
     connection,
     to="connection",
     body={"enabled": False},
 )
 declare_button(
     *("connections/<uuid:connection_id>/rotate-password", "connection-rotate-password", "directories.rotate-password"),
-    gettext_lazy("The account has a new password, which nobody knows. Test the connection."),
+    "The account has a new password, which nobody knows. Test the connection.",
     connection,
     to="connection",
 )
 declare_button(
     *("connections/<uuid:connection_id>/delete", "connection-delete", "directories.delete"),
-    gettext_lazy("The connection is deleted."),
+    "The connection is deleted.",
     connection,
     to_list="connections",
 )

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.charts import daily_chart
@@ -113,7 +112,7 @@ def _edit_form(page: PageContext, key_id: UUID, problem: GatewayError | None = N
 @page_at("keys/<uuid:key_id>/edit", "key-edit", post="api-keys.update", form=_edit_form)
 def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
     body = changed_body(page.request.POST, "api-keys.update", page.perform("api-keys.read", id=key_id))
-    page.answer("api-keys.update", body=body, if_match=page.form["version"], id=key_id)
+    page.perform("api-keys.update", body=body, if_match=page.form["version"], id=key_id)
     return page.redirect("key", message=_("Saved. It applies from the key's next request on."), key_id=key_id)
 
 
@@ -150,26 +149,26 @@ def value(page: PageContext, key_id: UUID) -> HttpResponseBase:
 
 declare_button(
     *("keys/<uuid:key_id>/revoke", "key-revoke", "api-keys.revoke"),
-    gettext_lazy("Revoked. Every request with it is refused from now on."),
+    "Revoked. Every request with it is refused from now on.",
     key,
     to="key",
 )
 declare_button(
     *("keys/<uuid:key_id>/delete", "key-delete", "api-keys.delete"),
-    gettext_lazy("Deleted. What it did is still in the operations log."),
+    "Deleted. What it did is still in the operations log.",
     key,
     to_list="keys",
 )
 declare_button(
     *("keys/<uuid:key_id>/links", "key-link", "api-keys.create-link"),
-    gettext_lazy("Linked. The integration sends the Client ID."),
+    "Linked. The integration sends the Client ID.",
     key,
     to="key",
     sends="directory",
 )
 declare_button(
     *("keys/<uuid:key_id>/links/<uuid:client_id>/remove", "key-unlink", "api-keys.delete-link"),
-    gettext_lazy("The link is removed. The key can no longer reach that directory."),
+    "The link is removed. The key can no longer reach that directory.",
     key,
     to="key",
 )

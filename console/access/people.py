@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
@@ -134,7 +133,7 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
         body["groups"] = form.getlist("groups")
     if _may_confine(page, found) and "has-scopes" in form:
         body["scopes"] = keep_known_ids(split_lines(form.get("scopes", "")), found["scopeObjects"])
-    page.answer("people.update", body=body, if_match=form.get("version", ""), id=person_id)
+    page.perform("people.update", body=body, if_match=form.get("version", ""), id=person_id)
     message = _("Saved. It applies to them and their keys from the next request on.")
     return page.redirect("person", message=message, person_id=person_id)
 
@@ -149,40 +148,40 @@ def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
 
 declare_button(
     *("people/<uuid:person_id>/password", "person-password", "people.update"),
-    gettext_lazy("The password is set. They are signed out everywhere."),
+    "The password is set. They are signed out everywhere.",
     person,
     to="person",
     sends="password",
 )
 declare_button(
     *("people/<uuid:person_id>/activate", "person-activate", "people.update"),
-    gettext_lazy("Active again, and with them their keys."),
+    "Active again, and with them their keys.",
     person,
     to="person",
     body={"active": True},
 )
 declare_button(
     *("people/<uuid:person_id>/deactivate", "person-deactivate", "people.update"),
-    gettext_lazy("Deactivated, and with them all their keys."),
+    "Deactivated, and with them all their keys.",
     person,
     to="person",
     body={"active": False},
 )
 declare_button(
     *("people/<uuid:person_id>/sessions/end", "person-end-sessions", "people.end-sessions"),
-    gettext_lazy("They are signed out everywhere, and can sign in again."),
+    "They are signed out everywhere, and can sign in again.",
     person,
     to="person",
 )
 declare_button(
     *("people/<uuid:person_id>/second-factor/reset", "person-reset-second-factor", "people.reset-second-factor"),
-    gettext_lazy("The second factor is off. Their password alone signs them in until they set another one up."),
+    "The second factor is off. Their password alone signs them in until they set another one up.",
     person,
     to="person",
 )
 declare_button(
     *("people/<uuid:person_id>/delete", "person-delete", "people.delete"),
-    gettext_lazy("Deleted."),
+    "Deleted.",
     person,
     to_list="people",
 )
@@ -268,13 +267,13 @@ def new_group(page: PageContext) -> HttpResponseBase:
 @page_at("people/groups/<uuid:group_id>", "permission-group", post="permission-groups.update", form=_group_form)
 def group(page: PageContext, group_id: UUID) -> HttpResponseBase:
     body = _group_body(_typed_group(page), page.perform("permission-groups.read", id=group_id))
-    page.answer("permission-groups.update", body=body, if_match=page.form["version"], id=group_id)
+    page.perform("permission-groups.update", body=body, if_match=page.form["version"], id=group_id)
     return page.redirect("permission-groups", message=_("Saved. It applies to all members from their next request on."))
 
 
 declare_button(
     *("people/groups/<uuid:group_id>/delete", "permission-group-delete", "permission-groups.delete"),
-    gettext_lazy("The group is deleted. Its members keep what they were given otherwise."),
+    "The group is deleted. Its members keep what they were given otherwise.",
     _group_form,
     to_list="permission-groups",
 )

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
@@ -139,7 +138,7 @@ def check_scopes(page: PageContext) -> HttpResponseBase:
 
 declare_button(
     *("roles/<uuid:role_id>/delete", "role-delete", "roles.delete"),
-    gettext_lazy("The role is deleted."),
+    "The role is deleted.",
     role,
     to_list="roles",
 )

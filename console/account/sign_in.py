@@ -11,13 +11,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from console.page_context import PageContext, page_at, page_url, same_site_path
 from core.errors import Forbidden, GatewayError
+from core.text.vocabulary import declare_texts, texts_by_name
 from directory.models import DirectoryConnection
 from gateway.monitoring.readiness import broken_directories, readiness
 from keys import first_administrator
@@ -31,23 +31,26 @@ _LAST_CHOICE = "sign-in-with"
 _LAST_CHOICE_SECONDS = 365 * 86_400
 
 # One text for every refusal without the right password: it must not reveal whether the account exists.
-_WRONG_CREDENTIALS = _(
+_WRONG_CREDENTIALS = (
     "The user name or the password is wrong. After several failures nobody gets in under a name for a while, "
     "not even with the right password."
 )
-_REFUSALS = {
-    Reason.DEACTIVATED: _("Your access to this gateway is switched off. Its administrators can switch it on again."),
-    Reason.PASSWORD_EXPIRED: _(
-        "Your password has expired. Change it at a computer of your domain or ask your help desk, then come back."
-    ),
-    Reason.MUST_CHANGE_PASSWORD: _(
-        "You have to change your password before you can sign in here. Change it at a computer of your domain or ask "
-        "your help desk, then come back."
-    ),
-    Reason.ACCOUNT_DISABLED: _("Your account is disabled in the directory. Your help desk can enable it."),
-    Reason.ACCOUNT_EXPIRED: _("Your account has expired in the directory. Your help desk can extend it."),
-    Reason.NOT_NOW: _("Your account may not sign in at this time or from here."),
-}
+_REFUSALS = texts_by_name(
+    {
+        Reason.DEACTIVATED: "Your access to this gateway is switched off. Its administrators can switch it on again.",
+        Reason.PASSWORD_EXPIRED: (
+            "Your password has expired. Change it at a computer of your domain or ask your help desk, then come back."
+        ),
+        Reason.MUST_CHANGE_PASSWORD: (
+            "You have to change your password before you can sign in here. Change it at a computer of your domain or "
+            "ask your help desk, then come back."
+        ),
+        Reason.ACCOUNT_DISABLED: "Your account is disabled in the directory. Your help desk can enable it.",
+        Reason.ACCOUNT_EXPIRED: "Your account has expired in the directory. Your help desk can extend it.",
+        Reason.NOT_NOW: "Your account may not sign in at this time or from here.",
+    }
+)
+declare_texts([_WRONG_CREDENTIALS])
 
 
 @never_cache
@@ -83,10 +86,10 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
             directory=chosen or None,
         )
     except SignInRefused as refusal:
-        context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG_CREDENTIALS)
+        context["refusal"] = _(_REFUSALS.get(refusal.reason, _WRONG_CREDENTIALS))
         return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
-        context["refusal"] = gettext(problem.detail)
+        context["refusal"] = _(problem.detail)
         return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)  # nobody is signed in before the code is right
@@ -107,7 +110,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     next_url = _next_page(request)
     person = sessions.find_person_awaiting_code(request)
     if person is None:
-        messages.warning(request, gettext("That took too long. Sign in again."))
+        messages.warning(request, _("That took too long. Sign in again."))
         return HttpResponseRedirect(f"{page_url('sign-in')}?{urlencode({'next': next_url})}")
     context = {"next": next_url, "person": person}
     if request.method == "GET":
@@ -115,7 +118,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     try:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
-        context["refusal"] = gettext(WRONG_CODES[refusal.reason])
+        context["refusal"] = _(WRONG_CODES[refusal.reason])
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(next_url)
@@ -124,7 +127,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
 @page_at("sign-out", "sign-out", "POST", may_lack_second_factor=True)
 def sign_out(page: PageContext) -> HttpResponseBase:
     sessions.sign_out(page.request)
-    return page.redirect("sign-in", message=gettext("You are signed out."))
+    return page.redirect("sign-in", message=_("You are signed out."))
 
 
 @never_cache

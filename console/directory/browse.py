@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from active_directory import DistinguishedName
 from console.directory.objects.page import domain_of
-from console.page_context import PageContext, page_at, same_site_path
+from console.page_context import PageContext, page_at
 from console.shared.lists import DEFAULT_QUERY, PAGE_SIZES, download, downloads_at, find_search_error, search_parameters
 from core.errors import GatewayError, InvalidRequest
 from core.text.messages import message
@@ -193,7 +193,7 @@ def choose_columns(page: PageContext) -> HttpResponseBase:
 
     Choosing none restores the defaults.
     """
-    resource, next_url = page.form["kind"], same_site_path(page.request, page.form["next"])
+    resource = page.form["kind"]
     if resource not in RESOURCES:
         raise InvalidRequest
     typed = page.form["more"].replace(",", " ").split()
@@ -209,7 +209,7 @@ def choose_columns(page: PageContext) -> HttpResponseBase:
             resource: list(dict.fromkeys(names))[:_MAX_COLUMNS],
         }
         page.request.session[_COLUMNS_SESSION_KEY] = {name: columns for name, columns in kept.items() if columns}
-    return page.redirect_to(next_url) if next_url else page.redirect("tree")
+    return page.redirect_to(page.return_url("tree"))
 
 
 @page_at("directory/attribute-names", "attribute-names", get="schema.list-attributes")

@@ -106,5 +106,5 @@ def save(page: PageContext, template_id: UUID | None = None) -> HttpResponseBase
     if template_id is None:
         page.perform("change-templates.create", body=body)
     else:
-        page.answer("change-templates.update", id=template_id, body=body, if_match=page.form["version"])
+        page.perform("change-templates.update", id=template_id, body=body, if_match=page.form["version"])
     return page.redirect("change-templates", message=_("{name} is saved.").format(name=body["name"]))

@@ -11,12 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase, QueryDict
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from pydantic.alias_generators import to_camel
 
 from console.page_context import PageContext, page_at
 from core.operation import find_operation
+from core.text.vocabulary import declare_texts
 from keys.permission_catalogue import GRANTABLE, MEANINGS, find_preset
 
 
@@ -165,7 +165,7 @@ def declare_button(
     route: str,
     name: str,
     operation: str,
-    message: Promise,
+    message: str,
     shown_by: Callable[..., HttpResponseBase],
     *,
     to: str = "",
@@ -177,8 +177,9 @@ def declare_button(
 
     The first argument in the route is the operation's `{id}`. The redirect leads `to` a view with the same argument, or
     `to_list`. The operation's body is the field that the button's form `sends`, or always the same. `shown_by`, the
-    page with the button, shows a refusal.
+    page with the button, shows a refusal. The `message` is in English.
     """
+    declare_texts([message])
 
     @page_at(route, name, "POST", post=operation, form=shown_by)
     def press(page: PageContext, /, **named: UUID) -> HttpResponseBase:
@@ -186,4 +187,4 @@ def declare_button(
         arguments: dict[str, Any] = {to_camel(other): value for other, value in others}
         given = body_from_form(page.request.POST, operation, sends) if sends else body
         page.perform(operation, body=given, id=id, **arguments)
-        return page.redirect(to_list or to, message=str(message), **({} if to_list else {first: id}))
+        return page.redirect(to_list or to, message=_(message), **({} if to_list else {first: id}))

@@ -78,7 +78,8 @@ def test_the_directory_worked_on_can_be_chosen(domain: Domain) -> None:
     console = Console(make_person())
     assert chosen(console) == first.client_id
     assert (
-        console.submit("/console/choose-directory", clientId=second.client_id, next="/console/changes/").status == 302
+        console.submit("/console/choose-directory", clientId=second.client_id, **{"from": "/console/changes/"}).status
+        == 302
     )
     assert chosen(console) == second.client_id
     DirectoryConnection.objects.filter(id=second.id).update(enabled=False)
@@ -93,7 +94,7 @@ def chosen(console: Console) -> str:
 
 def test_the_way_on_from_a_choice_leads_nowhere_else() -> None:
     console = Console(make_person())
-    answer = console.submit("/console/choose-directory", clientId="", next="https://evil.example/")
+    answer = console.submit("/console/choose-directory", clientId="", **{"from": "https://evil.example/"})
     assert answer.headers["Location"] == "/console/"
 
 

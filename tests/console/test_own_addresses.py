@@ -52,7 +52,7 @@ def signed_in_already(person: Person, there: str) -> str:
 
 
 def choose_directory(person: Person, there: str) -> str:
-    return Console(person).submit("/console/choose-directory", next=there).headers["Location"]
+    return Console(person).submit("/console/choose-directory", **{"from": there}).headers["Location"]
 
 
 def choose_directory_by_htmx(person: Person, there: str) -> str:
@@ -62,7 +62,11 @@ def choose_directory_by_htmx(person: Person, there: str) -> str:
 
 
 def choose_columns(person: Person, there: str) -> str:
-    return Console(person).submit("/console/directory/columns", kind="users", usual="", next=there).headers["Location"]
+    return (
+        Console(person)
+        .submit("/console/directory/columns", kind="users", usual="", **{"from": there})
+        .headers["Location"]
+    )
 
 
 def next_of(address: str) -> str:

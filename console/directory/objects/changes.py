@@ -65,7 +65,7 @@ class Change:
 
     def _answer(self, page: PageContext, **arguments: Any) -> Any:
         path = {"id": self.about["id"]} if self.about else {}
-        return page.answer(self.operation, body=self.body, if_match=self.if_match, **path, **arguments).body
+        return page.perform(self.operation, body=self.body, if_match=self.if_match, **path, **arguments)
 
 
 def preview_or_make(

@@ -101,7 +101,9 @@ def test_columns_are_chosen_and_kept_for_each_kind(console: Console, unit: str) 
         "mail",
     ]
     there = f"{PATH}?kind=users"
-    answer = post(console, f"{PATH}columns", kind="users", column=["title"], more="mail, whenCreated", next=there)
+    answer = post(
+        console, f"{PATH}columns", kind="users", column=["title"], more="mail, whenCreated", **{"from": there}
+    )
     assert (answer.status, answer.headers["Location"]) == (302, there)
     objects = get_objects(console, PATH, base=unit, kind="users")
     assert heads_in(objects)[1:] == ["title", "mail", "whenCreated"]
@@ -120,10 +122,10 @@ def test_columns_are_chosen_and_kept_for_each_kind(console: Console, unit: str) 
 
 @pytest.mark.parametrize("name", ["nonsense", "unicodePwd"])
 def test_a_column_that_cannot_be_shown_is_not_kept(console: Console, unit: str, name: str) -> None:
-    post(console, f"{PATH}columns", kind="users", column=["title", name], next=PATH)
+    post(console, f"{PATH}columns", kind="users", column=["title", name], **{"from": PATH})
     assert f"{name}" in text_of(console.get(PATH))
     assert "department" in heads_in(get_objects(console, PATH, base=unit, kind="users"))
-    answer = post(console, f"{PATH}columns", kind="users", column=["title"], next="https://evil.example/")
+    answer = post(console, f"{PATH}columns", kind="users", column=["title"], **{"from": "https://evil.example/"})
     assert answer.headers["Location"] == PATH
 
 
