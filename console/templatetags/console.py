@@ -1,25 +1,38 @@
-"""Tags and filters of all the console's templates: times, names, values side by side, and errors beside fields."""
+"""Tags and filters of the console's templates: times, names, errors beside fields, changes in words, API keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.html import format_html, json_script
+from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console.menu import MenuEntry, entries_for
-from console.shared.spelling import spell
-from console.shared.texts import field_message, script_translations
-from console.shared.wording import duration_in_words, relative_time
+from console.shared.texts import error_title, field_message, script_translations
+from console.shared.wording import dry_run_facts, duration_in_words, log_record_facts, relative_time
 from core.errors import FieldError, GatewayError, InvalidRequest
+from core.ip_addresses import is_allowed
 from core.text.messages import translated
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
-from directory.shapes.wording.labels import label_of
-from directory.shapes.wording.value_words import common_name, container_path, parse_name, with_bit_names
+from directory.shapes.wording.change_words import ChangeWords, describe_change, resource_words
+from directory.shapes.wording.labels import label_of, operation_words
+from directory.shapes.wording.value_words import (
+    NamedObject,
+    Phrase,
+    common_name,
+    container_path,
+    parse_name,
+    with_bit_names,
+)
+from keys.api_keys import EXPIRES_WITHIN, UNUSED_FOR
+from keys.models import Level
 from keys.permissions.effective import access_of_person
 
 register = template.Library()
@@ -31,6 +44,7 @@ register.filter("words", noun_label)
 register.filter(in_sentence)
 register.filter(risk_words)
 register.filter(translated)
+register.filter(error_title)
 
 
 def _as_datetime(value: datetime | str | None) -> datetime | None:
@@ -221,3 +235,105 @@ def console_menu(context: template.RequestContext) -> list[MenuEntry]:
         person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
     )
     return [entry for entry in entries_for(held.permissions, is_staff=False) if entry.operations]
+
+
+# --- changes and log records in words
+
+
+@register.simple_tag
+def record_words(record: Mapping[str, Any]) -> ChangeWords:
+    """A log record in words."""
+    return describe_change(log_record_facts(record))
+
+
+@register.simple_tag
+def preview_words(operation: str, changes: Sequence[Mapping[str, Any]], about: Mapping[str, Any] | None) -> ChangeWords:
+    """What a dry run would change, in words; `about` is the record of the object, None for a creation."""
+    return describe_change(dry_run_facts(operation, changes, about))
+
+
+@register.filter
+def phrase_with_links(parts: Phrase) -> SafeString:
+    """A phrase in which each object's name links to its page, followed by its account name and place."""
+    return format_html_join("", "{}", ((_named(part) if isinstance(part, NamedObject) else part,) for part in parts))
+
+
+def _named(item: NamedObject) -> SafeString:
+    name = format_html("<strong>{}</strong>", item.name)
+    if item.id:
+        name = format_html('<a href="{}">{}</a>', reverse("console:object", kwargs={"object_id": item.id}), name)
+    if not item.account_and_place:
+        return name
+    return format_html('{} <span class="quiet small">({})</span>', name, item.account_and_place)
+
+
+@register.filter
+def record_as_command(record: Mapping[str, Any]) -> str:
+    """A log record as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
+    if together := record.get("together"):
+        # A run or a batch: "Disable 45 users", or for several operations just their number.
+        count, operations = together["count"], together["operations"]
+        if len(operations) > 1:
+            return _("{count} changes together").format(count=count)
+        return operation_words(operations[0], f"{count} {resource_words(operations[0].partition('.')[0], count)}")
+    name = (record["target"] or {}).get("distinguishedName")
+    if name and record.get("changes"):
+        text = str(describe_change(log_record_facts(record)))
+    else:
+        text = operation_words(record["operation"], common_name(name))
+    return _("Revert: {change}").format(change=text) if "reverts" in record else text
+
+
+@register.simple_tag
+def url_query(**parameters: Any) -> str:
+    """A URL's query with these parameters, beginning with `?`."""
+    return f"?{urlencode(parameters)}"
+
+
+# --- API keys
+
+
+@register.filter
+def level_label(value: str) -> str:
+    """The label of a supervision level."""
+    return str(Level(value).label)
+
+
+@register.filter
+def key_warnings(key: Mapping[str, Any]) -> list[str]:
+    """Warnings about an active key: deactivated owner, near expiry, unused."""
+    if key["state"] != "active":
+        return []
+    now = timezone.now()
+    expires, used = _as_datetime(key["expiresAt"]), _as_datetime(key["lastUsedAt"] or key["createdAt"])
+    found = (
+        (not key["ownerActive"], _("owner deactivated")),
+        (expires is not None and expires <= now + EXPIRES_WITHIN, _("expires soon")),
+        (used is not None and used <= now - UNUSED_FOR, _("unused")),
+    )
+    return [text for applies, text in found if applies]
+
+
+@register.filter
+def permission_titles(permissions: Iterable[Mapping[str, Any]]) -> str:
+    """The titles of permissions, joined for a sentence: lower-case in English, unchanged in German."""
+    is_english = (get_language() or "en").startswith("en")
+    return ", ".join(item["title"].lower() if is_english else item["title"] for item in permissions)
+
+
+@register.filter
+def as_lines(values: Iterable[str]) -> str:
+    """The values of a text area, one a line."""
+    return "\n".join(values)
+
+
+@register.filter
+def key_names(keys: Iterable[Mapping[str, Any]]) -> str:
+    """The names of keys, joined by commas."""
+    return ", ".join(key["name"] for key in keys)
+
+
+@register.filter
+def is_address_allowed(allowed: Sequence[str], address: str | None) -> bool:
+    """Whether a key's allowed addresses (empty: all) admit a request from this IP address."""
+    return not allowed or is_allowed(address or "", allowed)
