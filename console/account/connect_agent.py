@@ -1,11 +1,13 @@
 """The consent page (OAuth 2.1 authorization endpoint): an agent asks to act for a person, who grants what they choose.
 
 Consent is never skipped. The agent's request is in the URL; a seal in the form binds the answer to what the page
-showed. The redirect URI was registered, and the page shows it.
+showed. The redirect URI was registered, and the page shows it. For an agent without a browser, a person issues a token
+on a page that says the same.
 """
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +19,17 @@ from django.utils.translation import gettext as _
 
 from audit.model_changes.recording import recorded
 from console.page_context import PageContext, page_at
+from core import shown_once
+from core.errors import Forbidden, GatewayError, InvalidRequest
 from core.text.invisible import mark_invisible
+from core.text.names import require_label
 from directory.models import DirectoryConnection
-from keys.agents import clients, server
+from keys.agents import clients, issued_tokens, server
 from keys.agents.availability import require_agents
 from keys.agents.grants import Consent, note_refusal, refused_before
 from keys.agents.metadata import audience_of
-from keys.agents.scopes import SCOPES, Scope, usable_scopes
-from keys.models.agents import AgentClient
+from keys.agents.scopes import DEFAULT_SCOPE, SCOPES, Scope, usable_scopes
+from keys.models.agents import NAME_LENGTH, AgentClient
 
 _SEAL_MAX_AGE = 15 * 60
 """Seconds within which the page has to be answered."""
@@ -65,16 +70,14 @@ def _decide(page: PageContext, consent_request: server.ConsentRequest) -> HttpRe
             consent_request,
             refusal=_("This page was open for too long, or the agent has changed. Read it again."),
         )
-    wanted = set(page.request.POST.getlist("scope"))
-    offered = scope_choices(page, consent_request.scopes)
-    chosen = tuple(choice.name for choice in offered if choice.is_usable and choice.name in wanted)
-    directory = chosen_directory(page)
+    chosen, directory = _chosen_scopes(page, consent_request.scopes), _chosen_directory(page)
     if not chosen or directory is None:
         missing = (
             _("Choose the directory.") if directory is None else _("Allow the agent at least one thing, or refuse.")
         )
         return _consent_page(page, consent_request, refusal=missing, chosen=chosen)
-    refused = frozenset(choice.name for choice in offered if choice.is_usable and choice.name not in wanted)
+    grantable = usable_scopes(page.call.permissions)
+    refused = frozenset(name for name in consent_request.scopes if name in grantable and name not in chosen)
     audience = audience_of(page.request)
     consent = Consent(
         person=page.person, connection=directory, scopes=chosen, audience=audience, refused_scopes=refused
@@ -98,7 +101,7 @@ def _consent_page(
     if chosen is None:
         refused = refused_before(consent_request.client, page.person)
         chosen = tuple(name for name in consent_request.scopes if name not in refused)
-    choices = scope_choices(page, consent_request.scopes, chosen)
+    choices = _choices_context(page, consent_request.scopes, chosen)
     response = page.render(
         "account/agent_connect.html",
         {
@@ -107,10 +110,8 @@ def _consent_page(
             "target": consent_request.redirect_uri,
             "is_own_machine": clients.is_loopback(consent_request.redirect_uri)
             or clients.is_private(consent_request.redirect_uri),
-            "choices": choices,
-            "may_anything": any(choice.is_usable for choice in choices),
-            "directories": page.directories,
-            "directory": page.form.get("directory", page.directories[0].client_id if page.directories else ""),
+            **choices,
+            "may_anything": any(choice.is_usable for choice in choices["choices"]),
             "seal": _SEAL.sign(_consent_digest(page, consent_request)),
             "refusal": refusal,
         },
@@ -122,16 +123,25 @@ def _consent_page(
     return response
 
 
-def scope_choices(page: PageContext, names: list[str], chosen: tuple[str, ...] | None = None) -> list[ScopeChoice]:
-    """These scopes, ticked if the person can grant them and has chosen them."""
+def _choices_context(page: PageContext, names: Iterable[str], chosen: tuple[str, ...]) -> dict[str, Any]:
+    """The context of `account/_agent_choices.html`: scopes, ticked if grantable and chosen, and directories."""
     grantable = usable_scopes(page.call.permissions)
-    return [
-        ScopeChoice(name, SCOPES[name], name in grantable, name in grantable and (chosen is None or name in chosen))
-        for name in names
-    ]
+    return {
+        "choices": [
+            ScopeChoice(name, SCOPES[name], name in grantable, name in grantable and name in chosen) for name in names
+        ],
+        "directories": page.directories,
+        "directory": page.form.get("directory", page.directories[0].client_id if page.directories else ""),
+    }
 
 
-def chosen_directory(page: PageContext) -> DirectoryConnection | None:
+def _chosen_scopes(page: PageContext, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these scopes that are ticked in the form and that the person can grant."""
+    grantable, ticked = usable_scopes(page.call.permissions), page.request.POST.getlist("scope")
+    return tuple(name for name in names if name in ticked and name in grantable)
+
+
+def _chosen_directory(page: PageContext) -> DirectoryConnection | None:
     """The chosen directory, among those that the person may use; the only one by default."""
     given = page.form.get("directory")
     if given is None and len(page.directories) == 1:
@@ -185,3 +195,58 @@ def _redirect_uncached(location: str) -> HttpResponseBase:
     response = _RedirectToAgent(location)
     response["Cache-Control"] = "no-store"
     return response
+
+
+# --- tokens for agents without a browser
+
+
+@page_at("account/agents/new", "agent-token")
+def agent_token(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+    """The form, and after it the token, once."""
+    _require_allowed()
+    chosen = tuple(page.request.POST.getlist("scope")) if page.is_post else (DEFAULT_SCOPE,)
+    return page.render(
+        "account/agent_token.html",
+        {
+            **_choices_context(page, SCOPES, chosen),
+            "typed": page.form,
+            "problem": problem,
+            "was_shown": not page.is_post and shown_once.is_expected(page.request),
+            "token": shown_once.take(page.request),
+        },
+    )
+
+
+@page_at("account/agents/issue", "agent-token-issue", "POST", form=agent_token)
+def issue_agent_token(page: PageContext) -> HttpResponseBase:
+    _require_allowed()
+    name = _name_in(page.form)
+    scopes, directory = _chosen_scopes(page, SCOPES), _chosen_directory(page)
+    if not scopes:
+        raise InvalidRequest.naming(_("Allow the agent at least one thing."), pointer="#/scope")
+    if directory is None:
+        raise InvalidRequest.naming(_("Choose the directory."), pointer="#/directory")
+    audience = audience_of(page.request)
+    consent = Consent(person=page.person, connection=directory, scopes=scopes, audience=audience)
+    with recorded(page.call, operation="agents.create") as administration:
+        grant, value = issued_tokens.issue(name, consent)
+        administration.note_new_row(grant.client)
+        administration.note_new_row(grant)
+    shown = {"value": value, "until": grant.expires_at.isoformat(), "name": name, "endpoint": audience}
+    return page.redirect_showing(shown, "agent-token")
+
+
+def _require_allowed() -> None:
+    require_agents()
+    if not issued_tokens.may_be_issued():
+        raise Forbidden
+
+
+def _name_in(form: Any) -> str:
+    name = " ".join(form.get("name", "").split())
+    if not 0 < len(name) <= NAME_LENGTH:
+        raise InvalidRequest.naming(_("Give the agent a name that you will know it by."), pointer="#/name")
+    try:
+        return require_label(name)
+    except ValueError as error:
+        raise InvalidRequest.naming(str(error), pointer="#/name") from None
