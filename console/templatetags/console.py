@@ -15,6 +15,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from console.menu import MenuEntry, entries_for
+from console.shared.spelling import spell
 from console.shared.texts import error_title, field_message, script_translations
 from console.shared.wording import dry_run_facts, duration_in_words, log_record_facts, relative_time
 from core.errors import FieldError, GatewayError, InvalidRequest
