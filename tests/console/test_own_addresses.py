@@ -57,7 +57,7 @@ def choose_directory(person: Person, there: str) -> str:
 
 def choose_directory_by_htmx(person: Person, there: str) -> str:
     console = Console(person)
-    form = {"csrfmiddlewaretoken": console.token, "next": there}
+    form = {"csrfmiddlewaretoken": console.token, "from": there}
     return console.client.post("/console/choose-directory", form, headers={"HX-Request": "true"})["HX-Redirect"]
 
 
@@ -88,7 +88,7 @@ def admin_sign_in(_: Person, there: str) -> str:
 
 def admin_sign_out(person: Person, there: str) -> str:
     console = Console(person)
-    answer = console.client.post("/admin/logout/", {"csrfmiddlewaretoken": console.token, "next": there})
+    answer = console.client.post("/admin/logout/", {"csrfmiddlewaretoken": console.token, "from": there})
     return answer.headers.get("Location", "/")
 
 
