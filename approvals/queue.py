@@ -36,7 +36,7 @@ from core.errors import Forbidden, RateLimited, ServiceUnavailable
 from core.operation import Operation, Risk
 from core.redis.broker import BrokerUnavailable, send_task
 from core.secrets.encryption import UndecryptableSecret
-from core.shapes import Id, Moment, documented_as, render_timestamp
+from core.shapes import Id, Moment, as_record, documented_as
 from core.text.messages import message, wording_of
 from directory.errors import Unavailable
 from directory.models.runs import AccountStatus, Run, RunState
@@ -238,17 +238,7 @@ def main_change(operation: Operation, made: list[RowChange]) -> RowChange:
 
 def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
     """The answer to a change that was held."""
-    return {
-        "changeRequest": {
-            "id": str(change_request.id),
-            "status": change_request.status,
-            "operation": change_request.operation,
-            "risk": change_request.risk,
-            "target": target_as_json(change_request),
-            "createdAt": render_timestamp(change_request.created_at),
-            "expiresAt": render_timestamp(change_request.expires_at),
-        }
-    }
+    return {"changeRequest": as_record(QueuedJson, change_request, target=target_as_json(change_request))}
 
 
 def enqueue(request_id: UUID) -> None:

@@ -219,8 +219,7 @@ def facts_of(change_request: ChangeRequest) -> ChangeFacts:
     return change_facts(
         change_request.operation,
         change_request.changes,
-        distinguished_name=change_request.target_dn,
-        target_id=str(change_request.target_id) if change_request.target_id else None,
+        target_as_json(change_request),
         account_name=change_request.target_account,
         kind=change_request.target_kind,
         references=[each for item in change_request.changes for each in item.get("references", ())],

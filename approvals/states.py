@@ -12,6 +12,7 @@ from approvals.shapes import change_request_as_json
 from audit.webhooks import events as webhooks
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
+    **{end: frozenset() for end in Status},  # those without a line of their own are final
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
     # Failed: no worker applied it in time.
     Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
@@ -21,13 +22,6 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     ),
     # Settled with the record of the write; a change that was not written becomes approved again.
     Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED, Status.APPROVED}),
-    Status.APPLIED: frozenset(),
-    Status.PARTLY_FAILED: frozenset(),
-    Status.FAILED: frozenset(),
-    Status.STALE: frozenset(),
-    Status.REJECTED: frozenset(),
-    Status.EXPIRED: frozenset(),
-    Status.CANCELLED: frozenset(),
 }
 
 NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})

@@ -84,8 +84,7 @@ def change_request_facts(item: Mapping[str, Any]) -> ChangeFacts:
     return change_facts(
         change["operation"],
         [{**each, "kept": unlisted.get(each["attribute"])} for each in change["changes"]],
-        distinguished_name=change["target"]["distinguishedName"],
-        target_id=change["target"]["id"],
+        change["target"],
         account_name=item["targetAccount"],
         kind=item["targetKind"],
         references=change["references"],
@@ -95,13 +94,11 @@ def change_request_facts(item: Mapping[str, Any]) -> ChangeFacts:
 
 def log_record_facts(record: Mapping[str, Any]) -> ChangeFacts:
     """The facts of a log record, or of a change request's public part, which has the same shape."""
-    target = record["target"] or {}
     return change_facts(
         record["operation"],
         record["changes"],
-        distinguished_name=target.get("distinguishedName"),
-        target_id=target.get("id"),
-        kind=target.get("kind") or "",
+        record["target"],
+        kind=(record["target"] or {}).get("kind") or "",
         references=record.get("references", ()),
         own=record.get("directory", "") is None,
     )
@@ -110,14 +107,13 @@ def log_record_facts(record: Mapping[str, Any]) -> ChangeFacts:
 def dry_run_facts(operation: str, changes: Sequence[Mapping[str, Any]], about: Mapping[str, Any] | None) -> ChangeFacts:
     """The facts of a dry run; `about` is the record of the object, None for a creation."""
     if about is None:
-        of_creation = next((item["after"] for item in changes if item["attribute"] == "distinguishedName"), ())
-        return change_facts(operation, changes, distinguished_name=next(iter(of_creation), ""))
+        named = next((item["after"] for item in changes if item["attribute"] == "distinguishedName"), ())
+        return change_facts(operation, changes, {"distinguishedName": next(iter(named), "")})
     members = (about.get("group") or {}).get("memberCount")
     return change_facts(
         operation,
         [_with_kept(change, members) for change in changes],
-        distinguished_name=about["distinguishedName"],
-        target_id=about["id"],
+        about,
         account_name=(about.get("account") or {}).get("samAccountName"),
         kind=about["kind"],
     )

@@ -84,9 +84,8 @@ class ChangeFacts:
 def change_facts(
     operation: str,
     changes: Iterable[Mapping[str, Any]],
+    target: Mapping[str, Any] | None,
     *,
-    distinguished_name: str | None,
-    target_id: str | None = None,
     account_name: str | None = None,
     kind: str = "",
     references: Iterable[Mapping[str, Any]] = (),
@@ -94,14 +93,15 @@ def change_facts(
 ) -> ChangeFacts:
     """The facts from JSON of a log record or dry run (`before`, `after`) or a change request (`current`, `proposed`).
 
-    With `own` the target is a row of the gateway's own tables, whose name is no distinguished name.
+    `target` has its `distinguishedName` and, if it exists already, `id`. With `own` it is a row of the gateway's own
+    tables, whose name is no distinguished name.
     """
-    name = distinguished_name or ""
+    known = target or {}
+    name = known.get("distinguishedName") or ""
     is_object = not own and parse_name(name) is not None
-    target = named_object(name, id=target_id, account_name=account_name) if is_object else NamedObject(name)
     return ChangeFacts(
         operation=operation,
-        target=target,
+        target=named_object(name, id=known.get("id"), account_name=account_name) if is_object else NamedObject(name),
         kind=kind,
         changes=[AttributeChange.from_json(change) for change in changes],
         references={

@@ -179,7 +179,7 @@ def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
     change = change_facts(
         row.operation,
         record["changes"],
-        distinguished_name=row.target_dn,
+        {"distinguishedName": row.target_dn},
         kind=row.target_kind,
         references=record["references"],
         own=row.directory_id is None,

@@ -18,8 +18,10 @@ def change(attribute: str, before: str | list[str], after: str | list[str], **mo
     return {"attribute": attribute, "before": values[0], "after": values[1], **more}
 
 
-def words(operation: str, *changes: dict[str, Any], name: str = ADA, **more: Any) -> ChangeWords:
-    return describe_change(change_facts(operation, changes, distinguished_name=name, **more))
+def words(
+    operation: str, *changes: dict[str, Any], name: str = ADA, target_id: str | None = None, **more: Any
+) -> ChangeWords:
+    return describe_change(change_facts(operation, changes, {"distinguishedName": name, "id": target_id}, **more))
 
 
 DOMAIN_ADMINS = f"CN=Domain Admins,CN=Users,{BASE}"
@@ -173,7 +175,7 @@ def test_things_of_the_gateway_itself() -> None:
 
 def test_several_at_once() -> None:
     def one(operation: str, attribute: str = "department", kind: str = "user") -> Any:
-        return change_facts(operation, [change(attribute, "", "x")], distinguished_name=ADA, kind=kind)
+        return change_facts(operation, [change(attribute, "", "x")], {"distinguishedName": ADA}, kind=kind)
 
     assert describe_changes([one("users.update")] * 2, 200) == "Change department of 200 users"
     assert (
