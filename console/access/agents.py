@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from console.page_context import PageContext, page_at
-from console.shared.forms import declare_button, submit
+from console.shared.forms import declare_button
 from core.text.vocabulary import texts_by_name
 from keys.agents.availability import install_command
 from keys.models import Level
@@ -55,7 +55,8 @@ def revoke_all(page: PageContext) -> HttpResponseBase:
 
 @page_at("agents/clients", "agent-client-new", "POST", post="agent-clients.create", form=agents)
 def create_client(page: PageContext) -> HttpResponseBase:
-    made = submit(page, "agent-clients.create")
+    body = {"name": page.form["name"], "redirectUris": page.form["redirectUris"].split()}
+    made = page.perform("agent-clients.create", body=body)
     message = _("Created. Give the program its client ID: {id}").format(id=made["clientId"])
     return page.redirect("agents", message=message)
 

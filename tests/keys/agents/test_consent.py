@@ -234,11 +234,11 @@ def test_agents_for_administrators(corp: DirectoryConnection) -> None:
     assert first.grant.client.name in page
     assert second.person.username in page
     place = f"/console/agents/{first.grant.id}"
-    assert administrator.submit(f"{place}/level", level="ask_every_change").status == 302
+    assert administrator.submit(f"{place}/level", supervisionLevel="ask_every_change").status == 302
     assert AgentGrant.objects.get(pk=first.grant.id).supervision_level == "ask_every_change"
-    assert administrator.submit(f"{place}/level", level="free").status == 400
+    assert administrator.submit(f"{place}/level", supervisionLevel="free").status == 400
     assert administrator.submit(f"{place}/revoke").status == 302
-    assert administrator.submit(f"{place}/level", level="act").status == 409
+    assert administrator.submit(f"{place}/level", supervisionLevel="act").status == 409
     assert administrator.submit("/console/agents/revoke-all").status == 302
     assert not AgentGrant.objects.filter(ended_at__isnull=True).exists()
     assert OperationRecord.objects.filter(operation="agents.revoke").count() == 2
