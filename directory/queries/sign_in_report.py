@@ -24,6 +24,8 @@ from active_directory import (
     UserAccountControl,
     filetime_to_datetime,
 )
+from audit.log_queries import only_changes
+from audit.models import OperationRecord, Outcome
 from core.call import Call
 from core.shapes import Id, Moment, render_timestamp
 from directory.lookup.access import client_of, find_object
@@ -101,18 +103,30 @@ class SeenBy(TypedDict):
     lastSignInAt: Moment | None
 
 
+class Disabling(TypedDict):
+    """Who disabled an account through the gateway: the person, their key if they used one, when and why."""
+
+    operationId: Id
+    at: Moment
+    owner: str
+    keyName: str | None
+    reason: str | None
+
+
 class SignInReport(TypedDict):
     """Whether a user can sign in now, and why or why not.
 
     `lastSignInAt` is the latest known sign-in. `lastSignInIsExact` is true where a domain controller of the connection
     saw it itself; otherwise it replicated from others, 9 to 14 days late ([MS-ADA1], attribute lastLogonTimestamp).
-    `serversNotAsked` counts the domain controllers of the domain that the connection does not name.
+    `serversNotAsked` counts the domain controllers of the domain that the connection does not name. `disabledBy` is
+    null for an enabled account, and for one that was disabled elsewhere or longer ago than the log tells.
     """
 
     id: Id
     checkedAt: Moment
     obstacles: list[Obstacle]
     enabled: bool
+    disabledBy: Disabling | None
     expiresAt: Moment | None
     lockOut: LockOut | None
     password: PasswordState
@@ -170,6 +184,7 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
         "checkedAt": render_timestamp(now) or "",
         "obstacles": [],
         "enabled": not control & UserAccountControl.ACCOUNTDISABLE,
+        "disabledBy": _find_disabling(call, id) if control & UserAccountControl.ACCOUNTDISABLE else None,
         "expiresAt": _timestamp(entry, "accountExpires"),
         "lockOut": lock_out,
         "password": password,
@@ -185,6 +200,40 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
     }
     report["obstacles"] = list(_obstacles(report, entry, policy, now))
     return report
+
+
+_RECORDS_LOOKED_AT = 200
+
+
+def _find_disabling(call: Call, id: UUID) -> Disabling | None:
+    """The last change of the gateway that disabled the account, if none enabled it since, among its newest records."""
+    assert call.directory is not None
+    records = OperationRecord.objects.filter(
+        directory_id=call.directory.id, target_id=id, outcome__in=(Outcome.SUCCEEDED, Outcome.UNKNOWN)
+    )
+    for record in only_changes(records).order_by("-id")[:_RECORDS_LOOKED_AT]:
+        for change in record.changes:
+            if change["attribute"] != "userAccountControl":
+                continue
+            was, became = (_is_disabled(change[side]) for side in ("before", "after"))
+            if was is became:
+                continue
+            return _disabling(record) if became and record.outcome == Outcome.SUCCEEDED else None
+    return None
+
+
+def _is_disabled(values: Sequence[str]) -> bool:
+    return any(value.isdecimal() and int(value) & UserAccountControl.ACCOUNTDISABLE for value in values)
+
+
+def _disabling(record: OperationRecord) -> Disabling:
+    return {
+        "operationId": str(record.id),
+        "at": render_timestamp(record.at) or "",
+        "owner": record.owner,
+        "keyName": record.key_name,
+        "reason": record.reason,
+    }
 
 
 def _without_confidential(call: Call, client: Client, entry: Entry) -> Entry:

@@ -35,6 +35,7 @@ from directory.errors import VersionMismatch
 from directory.policies.password_policy import generate_first_password, generate_password
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
+from directory.shapes.wording.labels import LABELS
 
 CREATIONS: Mapping[Kind, tuple[str, str]] = {
     **{resource.kind: (resource.singular, f"{name}.create") for name, resource in RESOURCES.items()},
@@ -52,7 +53,10 @@ def edit(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find_object(page, object_id)
     require_permission(page, permission_for("update", record["kind"]))
     if not page.is_post:
-        return _edit_form(page, record, Draft.from_record(record))
+        draft = Draft.from_record(record)
+        if (attribute := page.query.get("clear", "")) in LABELS:  # another page proposes it
+            draft = replace(draft, extra_attributes=(ExtraAttribute(attribute, "clear", ""),))
+        return _edit_form(page, record, draft)
     draft = Draft.from_form(record["kind"], page.request.POST)
     if page.form.get("step") in ("form", "more"):
         return _edit_form(page, record, draft)

@@ -76,17 +76,23 @@ def _join(texts: Sequence[str], pattern: str) -> str:
 
 
 def _remedies(page: PageContext, record: Record, report: Report) -> list[ObjectAction]:
-    """Actions against the obstacles, the likeliest first, and a password reset, since people forget passwords."""
+    """Actions against the obstacles, first what keeps them out everywhere, and a password reset: people forget them."""
     codes = {item["code"] for item in report["obstacles"]}
-    is_locked = not codes.isdisjoint({"lockedOut", "lockedOutElsewhere"})
     may_edit = page.call.may(permission_for("update", record["kind"]))
+    reset = ObjectAction(_("Reset password"), object_url(record, "reset-password"), page.may("users.reset-password"))
+    edit = object_url(record, "edit")
     helps = (
-        ObjectAction(_("Unlock"), object_url(record, "unlock"), is_locked and page.may("users.unlock")),
-        ObjectAction(_("Enable"), object_url(record, "enable"), "disabled" in codes and page.may("users.enable")),
-        ObjectAction(_("Reset password"), object_url(record, "reset-password"), page.may("users.reset-password")),
-        ObjectAction(_("Change the expiry"), object_url(record, "edit"), "expired" in codes and may_edit),
+        ("disabled", ObjectAction(_("Enable"), object_url(record, "enable"), page.may("users.enable"))),
+        ("expired", ObjectAction(_("Extend the account"), f"{edit}#account.expiresAt", may_edit)),
+        ("outsideHours", ObjectAction(_("Allow every hour"), f"{edit}?clear=logonHours", may_edit)),
+        ("lockedOut", ObjectAction(_("Unlock"), object_url(record, "unlock"), page.may("users.unlock"))),
+        ("lockedOutElsewhere", ObjectAction(_("Unlock"), object_url(record, "unlock"), page.may("users.unlock"))),
+        ("passwordExpired", reset),
+        ("mustChangePassword", reset),
+        ("workstations", ObjectAction(_("Allow every computer"), f"{edit}?clear=userWorkstations", may_edit)),
     )
-    return [each for each in helps if each.is_offered and may_change(page, record)]
+    offered = [help for code, help in helps if code in codes and help.is_offered]
+    return list(dict.fromkeys([*offered, *([reset] if reset.is_offered else [])])) if may_change(page, record) else []
 
 
 def hours_in_words(allowed: Sequence[Mapping[str, Any]] | None) -> str:

@@ -1,5 +1,6 @@
 """The card that says why somebody cannot sign in: in words, with what helps, for whom may do it."""
 
+from html import unescape
 from typing import Any
 from uuid import UUID
 
@@ -7,8 +8,10 @@ import pytest
 
 from console.directory.objects.sign_in import hours_in_words, policy_in_words
 from console.shared.wording import exact_duration_in_words
-from lab.directory import PASSWORD, Directory
+from directory.models import DirectoryConnection
+from lab.directory import PASSWORD, Directory, Values
 from tests.console.conftest import Visitor
+from tests.support.cast import make_integration
 
 OBJECTS = "/console/directory/objects"
 
@@ -64,3 +67,49 @@ def test_a_policy_in_words() -> None:
     assert policy_in_words(None) == []
     told = [exact_duration_in_words(seconds) for seconds in (86_400, 5400, 90_000)]
     assert told == ["1 day", "90 minutes", "25 hours"]
+
+
+@pytest.mark.django_db
+def test_who_disabled_it_when_and_why(
+    visitor: Visitor, connection: DirectoryConnection, directory: Directory, bob: UUID
+) -> None:
+    key = make_integration(connection)
+    page = visitor()
+    directory.modify(bob, userAccountControl="514")
+    assert "Who disabled it is not in the gateway's log." in page.open(f"{OBJECTS}/{bob}/sign-in").text
+    directory.modify(bob, userAccountControl="512")
+    assert key.post(f"/api/ad/users/{bob}/disable", X_Change_Reason="Left on Friday").status == 200
+    text = page.open(f"{OBJECTS}/{bob}/sign-in").text
+    assert f"Disabled by {key.key.name} just now" in text
+    assert "“Left on Friday”" in text
+    report = key.get(f"/api/ad/users/{bob}/sign-in-report").body
+    assert report["disabledBy"]["owner"] == key.key.owner.username
+    assert key.post(f"/api/ad/users/{bob}/enable").status == 200
+    assert key.get(f"/api/ad/users/{bob}/sign-in-report").body["disabledBy"] is None
+    directory.modify(bob, userAccountControl="514")  # somebody else did this
+    assert key.get(f"/api/ad/users/{bob}/sign-in-report").body["disabledBy"] is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("obstacle", "first"),
+    [
+        ({"accountExpires": "1"}, "Extend the account"),
+        ({"logonHours": b"\0" * 21}, "Allow every hour"),
+        ({"userWorkstations": "PC1"}, "Allow every computer"),
+        ({"pwdLastSet": "0"}, "Reset password"),
+        ({"userAccountControl": "514"}, "Enable"),
+    ],
+)
+def test_the_first_button_mends_the_cause(
+    visitor: Visitor, directory: Directory, bob: UUID, obstacle: dict[str, Values], first: str
+) -> None:
+    directory.modify(bob, **obstacle)
+    page = visitor("directory.update_user", "directory.reset_password", "directory.enable_account")
+    content = page.open(f"{OBJECTS}/{bob}/sign-in").content
+    button = content.partition('class="button primary"')[2]
+    assert button.partition(">")[2].partition("<")[0].strip() == first
+    if first.startswith("Allow"):
+        address = unescape(button.partition('href="')[2].partition('"')[0])
+        page.open(address).press("Preview").press("Save")
+        assert "Yes" in page.open(f"{OBJECTS}/{bob}/sign-in").text
