@@ -168,7 +168,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         Tool(
             name="explain_sign_in",
             title="Explain a sign-in",
-            description="Say what keeps a user from signing in now, and what each domain controller knows of it.",
+            description="Say what keeps a user from signing in, and what each domain controller knows.",
             behaviour=Behaviour.READS,
             serves={("users", "sign-in"): "users.read-sign-in-report"},
             needs=frozenset({"id"}),
@@ -209,7 +209,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         Tool(
             name="move_or_rename_object",
             title="Move or rename an object",
-            description="Move an object to another parent, or give it another name: one of both in a call.",
+            description="Move an object to another parent, or rename it.",
             behaviour=Behaviour.CHANGES,
             serves=_each(KINDS, "move", "rename"),
         ),
