@@ -35,12 +35,10 @@ class OperationAdmin(admin.ModelAdmin):
 
     resource: ClassVar[str]
     console_view = ""
-    operations: ClassVar[dict[str, str]] = {}
-    """The operations by action whose ids are not `{resource}.{action}`."""
 
     def operation(self, action: str) -> str:
         """The id of the operation for `read`, `create`, `update`, `delete` or an action of the resource."""
-        return self.operations.get(action, f"{self.resource}.{action}")
+        return f"{self.resource}.{action}"
 
     def path_arguments(self, request: HttpRequest, row: Any) -> dict[str, str]:
         """The arguments of an operation's path; `row` is None for a creation."""
@@ -240,11 +238,13 @@ class LinkAdmin(OperationAdmin):
     """Links are created and deleted, never changed: an integration is configured with the Client ID."""
 
     resource = "api-keys"
-    operations = {"create": "api-keys.create-link", "update": "", "delete": "api-keys.delete-link"}
     list_display = ("api_key", "connection", "client_id", "created_at")
     list_filter = ("connection",)
     list_select_related = ("api_key", "connection")
     search_fields = ("api_key__name", "=client_id")
+
+    def operation(self, action: str) -> str:
+        return super().operation(action if action == "read" else f"{action}-link")
 
     def path_arguments(self, request: HttpRequest, row: Link | None) -> dict[str, str]:
         if row is None:

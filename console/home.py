@@ -27,7 +27,7 @@ def home(page: PageContext) -> HttpResponseBase:
         "home.html",
         {
             "waiting": _find_waiting(page),
-            "own": page.perform("change-requests.search", query={"owner": page.call.person.username, "pageSize": "5"}),
+            "own": page.perform("change-requests.search", query={"owner": page.person.username, "pageSize": "5"}),
             "runs": _find_runs(page),
             "recent": page.list_first("operations.search", 6, onlyChanges="true"),
             "keys": page.perform_if_admitted("api-keys.list-due"),

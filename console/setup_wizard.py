@@ -115,7 +115,7 @@ def checklist(page: PageContext) -> list[ChecklistItem]:
             _("The domain that the gateway is to manage, tested first."),
         ),
         (
-            *("approver", _("Approver"), ", ".join(find_other_deciders(excluding=page.call.person.id))),
+            *("approver", _("Approver"), ", ".join(find_other_deciders(excluding=page.person.pk))),
             _("Nobody decides on their own changes: somebody besides you has to."),
         ),
         (

@@ -116,7 +116,7 @@ def _draft(page: PageContext) -> Draft:
         "choice": "existing",
         "role": "",
         "new_role": typed_role(page),
-        "owner": page.call.person.username,
+        "owner": page.person.username,
         "directory": next((item["id"] for item in directories(page)), ""),
         "supervisionLevel": Level.ASK_DESTRUCTIVE_SECURITY.value,
     } | kept
@@ -194,7 +194,7 @@ def _step_context(page: PageContext, step: Step, draft: Draft) -> dict[str, Any]
             }
         case "key":
             people = page.list_all("people.search", active="true") if page.is_superuser else []
-            return {"people": [person for person in people if person["username"] != page.call.person.username]}
+            return {"people": [person for person in people if person["username"] != page.person.username]}
         case "directory":
             return {"directories": directories(page)}
         case "addresses":
@@ -216,7 +216,7 @@ def _summary(page: PageContext, draft: Draft) -> dict[str, Any]:
     addresses, level = _key_body(draft, "")["allowedAddresses"], draft["supervisionLevel"]
     deciders = None  # none of its changes would wait, or its owner does not exist
     if owner is not None and level != Level.ACT:
-        deciders = find_deciders_for(owner.pk, excluding=page.call.person.id)
+        deciders = find_deciders_for(owner.pk, excluding=page.person.pk)
     return {
         "digest": version_of(draft),
         "role": role,

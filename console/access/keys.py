@@ -56,7 +56,7 @@ def key(page: PageContext, /, key_id: UUID, problem: GatewayError | None = None,
 
 def may_change(page: PageContext, key: Mapping[str, Any]) -> bool:
     """Whether the person may change the key: people change their own keys, superusers all."""
-    own = key["owner"] == page.call.person.username
+    own = key["owner"] == page.person.username
     return key["state"] != "revoked" and page.may("api-keys.update") and (own or page.is_superuser)
 
 

@@ -58,7 +58,7 @@ def person(page: PageContext, person_id: UUID, problem: GatewayError | None = No
 
 
 def _is_self(page: PageContext, person: Mapping[str, Any]) -> bool:
-    return bool(person["username"] == page.call.person.username)
+    return bool(person["username"] == page.person.username)
 
 
 def _may_change(page: PageContext, person: Mapping[str, Any], permissions: Collection[str]) -> bool:

@@ -47,27 +47,22 @@ _LEVEL_PAGE_SIZE = 200
 class Node:
     """A container of the tree; `level` holds its children if it is open."""
 
-    record: dict[str, Any]
+    id: str
+    distinguished_name: DistinguishedName
     level: "Level | None" = None
 
-    @property
-    def id(self) -> str:
-        return str(self.record["id"])
-
-    @property
-    def distinguished_name(self) -> str:
-        return str(self.record["distinguishedName"])
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> "Node":
+        return cls(record["id"], DistinguishedName.parse(record["distinguishedName"]))
 
     @property
     def is_domain(self) -> bool:
-        name = DistinguishedName.parse(self.distinguished_name)
-        return name == name.domain
+        return self.distinguished_name == self.distinguished_name.domain
 
     @property
     def name(self) -> str:
         """The value of the RDN; for a domain its whole DNS name."""
-        name = self.distinguished_name
-        return domain_of(name) if self.is_domain else DistinguishedName.parse(name).rdn_value
+        return domain_of(str(self.distinguished_name)) if self.is_domain else self.distinguished_name.rdn_value
 
 
 @dataclass(slots=True)
@@ -265,7 +260,7 @@ def _find_container(page: PageContext, base: str | None) -> Node:
     found = page.perform("objects.search", query=query)["items"]
     if not found:
         raise ObjectNotFound
-    return Node(found[0])
+    return Node.from_record(found[0])
 
 
 def _read_level(page: PageContext, base: str, *, only_units: bool, cursor: str | None = None) -> Level:
@@ -280,7 +275,7 @@ def _read_level(page: PageContext, base: str, *, only_units: bool, cursor: str |
         **({"cursor": cursor} if cursor else {}),
     }
     found = page.perform("objects.search", query=query)
-    return Level(base, [Node(record) for record in found["items"]], found["nextCursor"])
+    return Level(base, [Node.from_record(record) for record in found["items"]], found["nextCursor"])
 
 
 def _find_roots(page: PageContext) -> list[Node]:
@@ -300,10 +295,9 @@ def _open_path_to(page: PageContext, chosen: Node | None, *, only_units: bool = 
     """The tree's roots, with the levels opened down to the chosen container and its children."""
     roots = _find_roots(page)
     for root in roots:
-        top = DistinguishedName.parse(root.distinguished_name)
-        name = None if chosen is None else DistinguishedName.parse(chosen.distinguished_name)
+        name = chosen and chosen.distinguished_name
         below: list[DistinguishedName] = []
-        while name is not None and name != top and name.is_within(top):
+        while name and name != root.distinguished_name and name.is_within(root.distinguished_name):
             below.insert(0, name)
             name = name.parent
         root.level = level = _read_level(page, root.id, only_units=only_units)
@@ -316,7 +310,7 @@ def _open_path_to(page: PageContext, chosen: Node | None, *, only_units: bool = 
 def _find_node(page: PageContext, level: Level, name: DistinguishedName) -> Node:
     """The node of that name. It is appended if it is on a later page of the level, or no container."""
     for node in level.nodes:
-        if DistinguishedName.parse(node.distinguished_name) == name:
+        if node.distinguished_name == name:
             return node
     node = _find_container(page, str(name))
     level.nodes.append(node)

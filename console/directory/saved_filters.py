@@ -87,7 +87,7 @@ def run(page: PageContext, filter_id: UUID, file_format: str = "") -> HttpRespon
 
 
 def _is_own(page: PageContext, record: Record) -> bool:
-    return bool(record["owner"] == page.call.person.username)
+    return bool(record["owner"] == page.person.username)
 
 
 def _filter_body(page: PageContext) -> dict[str, Any]:

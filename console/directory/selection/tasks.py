@@ -152,7 +152,7 @@ _STORED_TASK = TypeAdapter(Task)
 def create_task(page: PageContext, task: Task) -> Task:
     """Give a new task an id and its owner, and save it."""
     assert page.call.directory is not None
-    begun = replace(task, id=str(uuid4()), person_id=page.call.person.id, directory_id=str(page.call.directory.id))
+    begun = replace(task, id=str(uuid4()), person_id=page.person.pk, directory_id=str(page.call.directory.id))
     save_task(begun)
     return begun
 
@@ -185,7 +185,7 @@ def find_task(page: PageContext, task_id: UUID) -> Task:
     if task is None:
         raise NotFound(_("This selection is not kept any more. What was done is in the operations log."))
     here = page.call.directory
-    if task.person_id != page.call.person.id or here is None or task.directory_id != str(here.id):
+    if task.person_id != page.person.pk or here is None or task.directory_id != str(here.id):
         raise NotFound
     return task
 
