@@ -36,7 +36,6 @@ def runs(page: PageContext) -> HttpResponseBase:
             "is_live": any(item["state"] != RunState.COMPLETED for item in found["items"]),
             "states": list(RunState),
             "actions": ACTIONS,
-            "may_plan": page.may("organization-units.plan-accounts"),
         },
     )
 

@@ -54,7 +54,6 @@ def change(
             "is_under_way": review["changeRequest"]["status"] in UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
-            "may_see_log": page.may("operations.read"),
             "kept": filter_query(page),
             "comment": page.form["comment"] if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),

@@ -67,7 +67,6 @@ def changes(page: PageContext) -> HttpResponseBase:
             "operations": sorted(item.name for item in operations() if _can_wait(item)),
             "narrowed": sum(name in page.query for name in _FILTERS if name not in ("sort", "risk", "q")),
             "kept": filter_query(page),
-            "may_decide": page.may("change-requests.approve"),
             "statistics": page.perform_if_admitted("change-requests.read-statistics"),
         },
     )

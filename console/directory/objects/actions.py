@@ -132,8 +132,8 @@ def show_password(page: PageContext, record: Record, password: str) -> HttpRespo
 @page_at("directory/objects/<uuid:object_id>/password", "object-password")
 def password(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """A generated password, shown once. It does not depend on the directory, which may be unreachable by now."""
-    context = {"object_id": object_id, "may_reset": page.may("users.reset-password")}
-    return page.render("directory/objects/password.html", {**context, "shown": shown_once.take(page.request)})
+    context = {"object_id": object_id, "shown": shown_once.take(page.request)}
+    return page.render("directory/objects/password.html", context)
 
 
 def _reset_form(page: PageContext, record: Record, problem: GatewayError | None = None) -> HttpResponse:

@@ -178,6 +178,5 @@ def own_change(page: PageContext, record_id: UUID) -> HttpResponseBase:
         "is_there": bool(target.get("id")) and target["kind"] in list(Kind) and action != "delete",
         "may_have_password": change["operation"] in _GENERATING_PASSWORDS,
         "may_undo": change["reversible"] != Reversible.NONE and page.may("operations.revert"),
-        "may_see_log": page.may("operations.read"),
     }
     return page.render("directory/own_change.html", context)

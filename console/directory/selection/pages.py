@@ -124,7 +124,6 @@ def task(page: PageContext, task_id: UUID) -> HttpResponseBase:
         "risks": sorted({step.risk for step in found.by_effect["change"] if step.risk}),
         "results": [*found.by_outcome["late"], *sorted(found.ended, key=lambda step: step.outcome != "failed")],
         "may_undo": is_undoable and _may_undo(page),
-        "may_see_log": page.may("operations.search"),
     }
     template = f"_{part}" if part in ("preview", "progress") else "task"
     return page.render(f"directory/selection/{template}.html", context)
