@@ -137,6 +137,10 @@ class PageContext:
         """The body of an operation without arguments; None if the person may not call it."""
         return self.perform(name) if self.may(name) else None
 
+    def list_page(self, name: str, **arguments: Any) -> Any:
+        """The page of a list that the address asks for, with 50 records by default."""
+        return self.perform(name, query={"pageSize": "50", **self.query}, **arguments)
+
     def list_first(self, name: str, count: int, /, **query: str) -> list[dict[str, Any]]:
         """The first `count` records of a list, at most 1,000; empty if the person may not call the operation."""
         if not self.may(name):
@@ -235,21 +239,21 @@ def page_url(view: str, **arguments: Any) -> str:
     return reverse(f"console:{view}", kwargs=arguments)
 
 
-_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 PAGES: list[URLPattern] = []
 """The URL patterns of all pages, filled by `page_at` when their modules are imported."""
 
 
 def page_at(
     route: str, name: str, *methods: str, fixed: dict[str, Any] | None = None, **declared: Any
-) -> Callable[[_View], _View]:
+) -> Callable[[View], View]:
     """Register a function as the page `name` at a route; the other arguments are those of `console_page`.
 
     Returns the function unchanged, so that pages can call each other. A function can have several routes, each with its
     own `fixed` arguments.
     """
 
-    def decorate(function: _View) -> _View:
+    def decorate(function: View) -> View:
         PAGES.append(path(route, console_page(*methods, **declared)(function), fixed, name=name))
         return function
 
@@ -262,7 +266,7 @@ def console_page(
     post: str | None = None,
     form: Callable[..., HttpResponseBase] | None = None,
     may_lack_second_factor: bool = False,
-) -> Callable[[_View], Callable[..., HttpResponseBase]]:
+) -> Callable[[View], Callable[..., HttpResponseBase]]:
     """Turn a function into a view for signed-in people; others are sent to sign in and then back.
 
     `get` and `post` name the operation whose rate limit a request of that method counts against. A refusal that the
@@ -273,7 +277,7 @@ def console_page(
     declared = {method: find_operation(name) for method, name in (("GET", get), ("POST", post)) if name is not None}
     allowed = methods or (("GET", "POST") if post else ("GET",))
 
-    def decorate(function: _View) -> Callable[..., HttpResponseBase]:
+    def decorate(function: View) -> Callable[..., HttpResponseBase]:
         handle = function if form is None else _with_form(function, form)
 
         @wraps(function)
@@ -301,7 +305,7 @@ def console_page(
     return decorate
 
 
-def _with_form(function: _View, form: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+def _with_form(function: View, form: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """A view that calls `form` for GET and after a refusal, and `function` for POST."""
 
     def handle(page: PageContext, /, **arguments: Any) -> HttpResponseBase:

@@ -28,7 +28,7 @@ _SLOW_POLL_AFTER = 120
 
 @page_at("runs/", "runs", get="runs.search")
 def runs(page: PageContext) -> HttpResponseBase:
-    found = page.perform("runs.search", query={"pageSize": "50", **page.query})
+    found = page.list_page("runs.search")
     return page.render(
         "runs/_runs.html" if page.is_partial else "runs/runs.html",
         {

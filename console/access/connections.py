@@ -19,14 +19,14 @@ _KEYS_SHOWN = 50
 
 @page_at("connections/", "connections", get="directories.list")
 def connections(page: PageContext) -> HttpResponseBase:
-    found = page.perform("directories.list", query={"pageSize": "50", **page.query})
+    found = page.list_page("directories.list")
     return page.render("access/connections.html", {"found": found})
 
 
 @page_at("connections/states", "connection-states", get="directories.list")
 def states(page: PageContext) -> HttpResponseBase:
     """Which connections work. It loads after the page: an unreachable directory takes seconds to time out."""
-    found = page.perform("directories.list", query={"pageSize": "50", **page.query})["items"]
+    found = page.list_page("directories.list")["items"]
     checks = page.perform("health.read")["checks"]
     broken = {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
     return page.render("access/_connection_states.html", {"rows": [(item, broken.get(item["name"])) for item in found]})

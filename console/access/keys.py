@@ -25,7 +25,7 @@ _RECORDS_SHOWN = 8
 
 @page_at("keys/", "keys", get="api-keys.search")
 def keys(page: PageContext) -> HttpResponseBase:
-    found = page.perform("api-keys.search", query={"pageSize": "50", **page.query})
+    found = page.list_page("api-keys.search")
     return page.render(
         "access/keys.html",
         {

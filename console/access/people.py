@@ -28,7 +28,7 @@ _KEYS_SHOWN = 50
 
 @page_at("people/", "people", get="people.search")
 def people(page: PageContext) -> HttpResponseBase:
-    found = page.perform("people.search", query={"pageSize": "50", **page.query})
+    found = page.list_page("people.search")
     return page.render("access/people.html", {"found": found})
 
 

@@ -33,7 +33,7 @@ def typed_role(page: PageContext) -> dict[str, Any]:
 
 @page_at("roles/", "roles", get="roles.search")
 def roles(page: PageContext) -> HttpResponseBase:
-    found = page.perform("roles.search", query={"pageSize": "50", **page.query})
+    found = page.list_page("roles.search")
     meanings = permissions_by_name()
     for item in found["items"]:
         item["dangers"] = [meanings[name] for name in item["permissions"] if meanings[name]["danger"]]

@@ -52,7 +52,7 @@ _AGES = texts_by_name(
 @page_at("changes/", "changes")
 def changes(page: PageContext) -> HttpResponseBase:
     """The requests that wait, or those with `status` (`any` for all)."""
-    found = page.perform("change-requests.list-inbox", query={"pageSize": "50", **page.query})
+    found = page.list_page("change-requests.list-inbox")
     return page.render(
         "approvals/changes.html",
         {

@@ -4,19 +4,18 @@ take longer to search a large domain than a page may take.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from django.http import HttpResponseBase
 from django.utils.http import content_disposition_header
 
-from console.page_context import PageContext, page_at
+from console.page_context import PageContext, View, page_at
 from core.call import StreamFormat
 from core.errors import FieldError, GatewayError
 from core.operation import find_operation
 from directory.errors import ObjectNotFound
 from gateway.surfaces.rendering import stream_response
 
-_View = TypeVar("_View", bound=Callable[..., HttpResponseBase])
 PAGE_SIZES = ("25", "50", "100", "250", "500")
 DEFAULT_QUERY = {"sort": "name", "pageSize": "50", "scope": "subtree"}
 """The default parameters of a search."""
@@ -105,10 +104,10 @@ def download(
     return response
 
 
-def downloads_at(route: str, name: str, **declared: Any) -> Callable[[_View], _View]:
+def downloads_at(route: str, name: str, **declared: Any) -> Callable[[View], View]:
     """Register a page at its list's files, too (`{route}.csv`); it gets the extension as `file_format`."""
 
-    def decorate(function: _View) -> _View:
+    def decorate(function: View) -> View:
         for extension in FILE_FORMATS:
             page_at(f"{route}.{extension}", f"{name}-{extension}", fixed={"file_format": extension}, **declared)(
                 function

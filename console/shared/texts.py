@@ -90,15 +90,7 @@ def _advice(detail: Message) -> str | None:
 
 def error_title(code: str | None) -> str:
     """The title of an error by its code, in the reader's language; empty for an unknown code."""
-    return translated(_titles().get(code or "", ""))
-
-
-@cache
-def _titles() -> dict[str, str]:
-    known: dict[str, str] = {}
-    for error in error_classes():
-        known.setdefault(error.code, error.title)
-    return known
+    return translated(next((error.title for error in error_classes() if error.code == code), ""))
 
 
 def registered_texts() -> Iterator[str]:

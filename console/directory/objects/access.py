@@ -164,7 +164,7 @@ def delegations(page: PageContext, object_id: UUID) -> HttpResponseBase:
 def who_can(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The people and keys that can change the object through the gateway."""
     record = find_object(page, object_id)
-    found = page.perform("objects.who-can", id=object_id, query={"pageSize": "50", **page.query})
+    found = page.list_page("objects.who-can", id=object_id)
     return render_object(page, record, "who_can", found=found, action=page.query["action"])
 
 
