@@ -192,21 +192,17 @@ def changes_to_keep(changes: Sequence[AttributeChange], of_each: Sequence[list[R
     return kept
 
 
-def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
-    """By attribute, how many values remain that the changes do not list."""
-    return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
-
-
 def line_as_json(call: Call, change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
     """A request with what it takes to describe it in words; `record` is what the reader may see of it."""
     may_see = may_see_values(call)
+    # Confined readers may not see all values, nor learn how many there are.
+    counted = change_request.changes if may_see and not call.scopes else []
     return {
         "changeRequest": record,
         "targetAccount": change_request.target_account if may_see else None,
         "targetKind": change_request.target_kind,
         "directory": change_request.directory,
-        # Confined readers may not see all values, nor learn how many there are.
-        "unlisted": unlisted_values(change_request) if may_see and not call.scopes else {},
+        "unlisted": {item["attribute"]: item["kept"] for item in counted if "kept" in item},
         "assignedTo": change_request.assigned_to,
         "comments": [
             {"by": each["by"], "at": each["at"], "text": each["text"]} for each in change_request.comments or ()

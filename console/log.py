@@ -1,7 +1,7 @@
 """The operations log: search and export, evidence to print, single records, the chain, and reverts."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -40,7 +40,7 @@ _MAX_PRINTED = 1000
 @page_at("log/", "log", get="operations.search")
 def log(page: PageContext) -> HttpResponseBase:
     shown = page.query
-    explicit = limit_slow_search(extract_period(shown), indexed=_INDEXED)
+    explicit = _limit_slow_search(extract_period(shown))
     if explicit != shown:  # fixed in the URL, so that the next pages cover the same time
         return page.redirect_to(f"{page_url('log')}?{urlencode(explicit)}")
     query = with_utc_times(shown)
@@ -228,10 +228,10 @@ def extract_period(query: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def limit_slow_search(query: Mapping[str, str], *, indexed: Collection[str]) -> dict[str, str]:
+def _limit_slow_search(query: Mapping[str, str]) -> dict[str, str]:
     """The filters, limited to the last 31 days if nothing else narrows them: words and values have no index."""
     is_slow = any(name in query for name in ("q", "attribute", "value"))
-    if not is_slow or "from" in query or any(name in query for name in indexed):
+    if not is_slow or "from" in query or any(name in query for name in _INDEXED):
         return dict(query)
     since = timezone.now().astimezone(UTC).replace(hour=0, minute=0) - timedelta(days=31)
     return {**query, "from": _format_minute(since)}

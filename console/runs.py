@@ -1,5 +1,6 @@
 """Account runs over an organizational unit: plan, start, follow and retry them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -107,10 +108,9 @@ def _plan_context(page: PageContext, choice: dict[str, str]) -> dict[str, Any]:
         )
     except GatewayError as refusal:
         return {"problem": refusal}
-    effects = [account["effect"] for account in made["accounts"]]
     return {
         "plan": made,
-        "counts": {effect: effects.count(effect) for effect in ("change", "none", "protected")},
+        "counts": Counter(account["effect"] for account in made["accounts"]),
         "may_start": _may_start(page, made["action"]),
     }
 

@@ -1,5 +1,6 @@
 """A change request: everything needed to decide it, the decision, and its outcome."""
 
+from collections import Counter
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
@@ -108,12 +109,11 @@ def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
         plan = page.perform("change-requests.read-run-plan", id=request_id)
     except NotPending as refusal:
         return _render_in_place(page, refusal)
-    effects = [account["effect"] for account in plan["accounts"]]
     return page.render(
         "approvals/_run_plan.html",
         {
             "plan": plan,
-            "counts": {effect: effects.count(effect) for effect in ("change", "none", "protected", "absent")},
+            "counts": Counter(account["effect"] for account in plan["accounts"]),
             "changed": sum(account["changed"] for account in plan["accounts"]),
         },
     )

@@ -25,11 +25,6 @@ def split_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def midnight_utc(day: str) -> str | None:
-    """Midnight UTC of the day in a date field (RFC 3339); None for an empty field."""
-    return f"{day}T00:00:00Z" if day else None
-
-
 @cache
 def body_members(operation: str) -> Mapping[str, Mapping[str, Any]]:
     """The members of an operation's body by name, each with its JSON schema and `isRequired`."""
@@ -54,8 +49,8 @@ def _read_value(form: QueryDict, name: str, member: Mapping[str, Any]) -> Any:
             return name in form
         case {"type": "array"}:  # a text area with one value a line, or several boxes
             return [line for text in form.getlist(name) for line in split_lines(text)]
-        case {"format": "date-time"}:
-            return midnight_utc(form.get(name, ""))
+        case {"format": "date-time"}:  # a day: midnight UTC (RFC 3339)
+            return f"{form[name]}T00:00:00Z" if form.get(name) else None
         case {"anyOf": _}:  # nullable: an empty field means null
             return _read_text(form, name).strip() or None
     return _read_text(form, name)
