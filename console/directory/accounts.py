@@ -145,8 +145,12 @@ def evidence_in_words(state: str, evidence: Sequence[Mapping[str, Any]], days: s
     # msDS-ResultantPSO names a fine-grained policy; without one the domain's policy applies.
     named = values.get(RESULTANT_POLICY)
     policy = _("Policy: {name}").format(name=common_name(named)) if named else _("Policy: the domain's")
-    password = (_("Last set {moment}").format(moment=_format_minute(values.get("pwdLastSet"))), policy)
-    expiry, password_expiry = values.get("accountExpires"), values.get("msDS-UserPasswordExpiryTimeComputed")
+
+    def told(text: str, attribute: str) -> str:
+        return text.format(moment=_format_minute(values.get(attribute)), days=count)
+
+    password = (told(_("Last set {moment}"), "pwdLastSet"), policy)
+    computed_expiry = "msDS-UserPasswordExpiryTimeComputed"
     expired = _("Expired {moment}")
     expires = ngettext("Expires {moment}, within a day", "Expires {moment}, within {days} days", count)
     match AccountState(state):
@@ -157,13 +161,13 @@ def evidence_in_words(state: str, evidence: Sequence[Mapping[str, Any]], days: s
                 text = _("Locked out {moment}; lock-outs since {threshold} still hold")
             words = [text.format(moment=_format_minute(values["lockoutTime"]), threshold=_format_minute(over)), policy]
         case AccountState.EXPIRED:
-            words = [expired.format(moment=_format_minute(expiry))]
+            words = [told(expired, "accountExpires")]
         case AccountState.EXPIRING:
-            words = [expires.format(moment=_format_minute(expiry), days=count)]
+            words = [told(expires, "accountExpires")]
         case AccountState.PASSWORD_EXPIRED:
-            words = [expired.format(moment=_format_minute(password_expiry)), *password]
+            words = [told(expired, computed_expiry), *password]
         case AccountState.PASSWORD_EXPIRING:
-            words = [expires.format(moment=_format_minute(password_expiry), days=count), *password]
+            words = [told(expires, computed_expiry), *password]
         case AccountState.MUST_CHANGE_PASSWORD:
             words = [_("Has to set a new password at the next sign-in")]
         case AccountState.INACTIVE:

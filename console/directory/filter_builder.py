@@ -5,6 +5,7 @@ Filters that conditions cannot express are edited as text. The page keeps its wh
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -169,20 +170,16 @@ def _conditions_from_form(sent: QueryDict) -> Conditions:
 def _apply_step(conditions: Conditions, step: str) -> None:
     """Add or remove a group or a condition: `add-group`, `add-0`, `remove-group-0`, `remove-0-1`."""
     groups = conditions.groups
-    action, *where = step.split("-")
-    if where == ["group"] and action == "add" and len(groups) < _MAX_GROUPS:
-        groups.append(Group())
-        return
-    numbers = [int(part) for part in where if part.isdecimal()]
-    if not numbers or numbers[0] >= len(groups):
-        return
-    group = groups[numbers[0]]
-    if action == "add" and len(group.conditions) < _MAX_CONDITIONS:
-        group.conditions.append(Condition())
-    elif action == "remove" and "group" in where:
-        groups.remove(group)
-    elif action == "remove" and len(numbers) > 1 and numbers[1] < len(group.conditions):
-        del group.conditions[numbers[1]]
+    with suppress(ValueError, IndexError):  # no step, or one that no button sends
+        match step.split("-"):
+            case ["add", "group"] if len(groups) < _MAX_GROUPS:
+                groups.append(Group())
+            case ["add", group] if len(groups[int(group)].conditions) < _MAX_CONDITIONS:
+                groups[int(group)].conditions.append(Condition())
+            case ["remove", "group", group]:
+                del groups[int(group)]
+            case ["remove", group, row]:
+                del groups[int(group)].conditions[int(row)]
     if not groups:
         groups.append(Group())
 

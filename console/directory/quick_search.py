@@ -35,17 +35,16 @@ _MAX_RECORDS = "10"
 _CHECKED_FOR_REQUESTS = 3
 """For so many of the objects found, pending change requests are looked up."""
 _NAMED_RECORDS = (
-    ("API keys", "api keys", "api-keys.search", "key", "key_id"),
-    ("Roles", "roles", "roles.search", "role", "role_id"),
+    ("API keys", "api keys", "api-keys.search", "key"),
+    ("Roles", "roles", "roles.search", "role"),
     (
         "People of the gateway",
         "people of the gateway",
         "people.search",
         "person",
-        "person_id",
     ),
 )
-"""Records found by a part of their name: title, noun in a sentence, search operation, view and its argument."""
+"""Records found by a part of their name: title, noun in a sentence, search operation and view."""
 _MORE_PAGES = (
     ("Your account: password, second factor, sessions", "account", ""),
     ("New object: user, group, computer", "object-new", "objects.create"),
@@ -227,9 +226,9 @@ def _find_gateway_records(
         found += [(_("Requests"), requests), (_("Records of the log"), records)]
         searched.append(_("requests and records with this id"))
     elif not typed.is_identifier:
-        for title, called, operation, view, argument in _NAMED_RECORDS:
+        for title, called, operation, view in _NAMED_RECORDS:
             if page.may(operation):
-                found.append((_(title), _find_named(page, typed.text, operation, view, argument)))
+                found.append((_(title), _find_named(page, typed.text, operation, view)))
                 searched.append(_(called))
         requests = [
             hit
@@ -260,11 +259,11 @@ def _find_pages(page: PageContext, text: str) -> Iterator[Hit]:
                 yield Hit(_(shown.label), page_url("account-state", state=name.value), about)
 
 
-def _find_named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Hit]:
+def _find_named(page: PageContext, text: str, operation: str, view: str) -> Iterator[Hit]:
     for item in page.perform(operation, query={"name": text, "pageSize": _MAX_RECORDS})["items"]:
         name = item.get("name") or item["username"]
         about = item.get("displayName") or item.get("roleName") or item.get("description") or ""
-        yield Hit(name, page_url(view, **{argument: item["id"]}), about)
+        yield Hit(name, page_url(view, **{f"{view}_id": item["id"]}), about)
 
 
 def _find_by_id(page: PageContext, operation: str, typed: ParsedQuery) -> Iterator[Hit]:
