@@ -78,7 +78,7 @@ def find(page: PageContext) -> HttpResponseBase:
     objects = found.objects
     if typed.is_identifier and not records and len(objects) == 1:
         return page.redirect("object", object_id=objects[0]["id"])
-    ids = [str(record["id"]) for record in objects]
+    ids = [record["id"] for record in objects]
     context |= {
         "found": found,
         "ids": ids,
@@ -231,9 +231,7 @@ def _find_gateway_records(
                 found.append((_(title), _find_named(page, typed.text, operation, view)))
                 searched.append(_(called))
         requests = [
-            hit
-            for each in objects.objects[:_CHECKED_FOR_REQUESTS]
-            for hit in _find_pending(page, target=str(each["id"]))
+            hit for each in objects.objects[:_CHECKED_FOR_REQUESTS] for hit in _find_pending(page, target=each["id"])
         ]
         is_word = " " not in typed.text  # it may be a user name
         requests += _find_pending(page, owner=typed.text) if is_word else ()

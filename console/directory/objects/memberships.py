@@ -152,7 +152,7 @@ def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
         found = _find_by_query(page, f"{resource_of(record)}.search", {record["id"]})
         return render_object(page, record, "compare", found=found)
     other = find_object(page, other_id)
-    own, others = ({str(group["id"]): group for group in direct_groups(page, each)} for each in (record, other))
+    own, others = ({group["id"]: group for group in direct_groups(page, each)} for each in (record, other))
     names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _IDENTIFYING]
     pairs = [(name, record["attributes"].get(name, []), other["attributes"].get(name, [])) for name in names]
     return render_object(

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from active_directory import Equals, Or
+from console.directory.objects.form import Record
 from console.directory.selection.tasks import Step, Task
 from console.page_context import PageContext
 from core.errors import FieldError, GatewayError, InvalidRequest
@@ -15,8 +16,6 @@ from core.text.vocabulary import declare_texts, texts_by_name
 from directory.shapes.kinds import Kind
 from directory.shapes.wording.labels import label_of
 from directory.shapes.wording.value_words import common_name
-
-Record = Mapping[str, Any]
 
 MAX_OBJECTS = 200
 """Objects of one selection. For more, use a run or an integration."""
@@ -155,7 +154,7 @@ def find_chosen(page: PageContext, ids: Sequence[str], *further: str) -> list[Re
             "pageSize": "100",
         }
         found += page.perform("objects.search", query=query)["items"]
-    return sorted(found, key=lambda record: str(record["name"]).casefold())
+    return sorted(found, key=lambda record: record["name"].casefold())
 
 
 def plan_task(
@@ -170,7 +169,7 @@ def plan_task(
         steps = [step for record in records if (step := _step(action, record, given)) is not None]
         changed = {step.object_id for step in steps}
         why = _("it has no account that this could change")
-        left_out = [(str(record["name"]), why) for record in records if str(record["id"]) not in changed]
+        left_out = [(record["name"], why) for record in records if record["id"] not in changed]
     title = _CLEAR if action.name == "set" and not given["values"] else action.title
     return Task(
         title=_(title).format(
@@ -209,9 +208,9 @@ def step_for(operation: str, record: Record, document: Mapping[str, Any], *, say
     return Step(
         operation=operation,
         document={"id": record["id"], **document},
-        name=str(record["name"]),
-        place=str(record["distinguishedName"]),
-        object_id=str(record["id"]),
+        name=record["name"],
+        place=record["distinguishedName"],
+        object_id=record["id"],
         says=says,
     )
 
@@ -256,7 +255,7 @@ def _membership_steps(page: PageContext, records: Sequence[Record], groups: Sequ
     if not named:
         raise refused_field("group", "must not be blank")
     added = records[0]["name"] if len(records) == 1 else _count_objects(len(records))
-    document, says = {"add": [str(record["id"]) for record in records]}, _("Add {name}").format(name=added)
+    document, says = {"add": [record["id"] for record in records]}, _("Add {name}").format(name=added)
     for text in dict.fromkeys(named):
         group = find_named(page, "groups", text, ("objectSid",), field="group")
         yield step_for("groups.change-members", group, document, says=says)

@@ -240,7 +240,7 @@ def _steps_for_users(page: PageContext, use: TemplateUse, users: Sequence[Record
             {
                 "first name": first["givenName"],
                 "last name": first["sn"],
-                "name": first["displayName"] or str(user["name"]),
+                "name": first["displayName"] or user["name"],
                 "account name": first["sAMAccountName"],
             }
         )

@@ -139,7 +139,7 @@ def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], cho
     document = _attribute_updates(wanted, model)
     models: dict[str, Record] = {}
     if model is not None and wanted & {"leave-others", "take-groups"}:
-        models = {str(group["id"]): group for group in direct_groups(page, model)}
+        models = {group["id"]: group for group in direct_groups(page, model)}
     is_leaving = bool(wanted & {"leave", "leave-others"})
     stays = set(models) if "leave-others" in wanted else set()
     steps = steps_for_people(
@@ -191,7 +191,7 @@ def people_task(title: str, steps: Sequence[Step], people: Sequence[Record], *, 
         confirm_many=_("Make {} changes"),
         did=_("changes made"),
         steps=list(steps),
-        left_out=[(str(record["name"]), _("it is not a person")) for record in people if record["kind"] != "user"],
+        left_out=[(record["name"], _("it is not a person")) for record in people if record["kind"] != "user"],
         is_dangerous=is_dangerous,
         then=then,
     )
@@ -199,7 +199,7 @@ def people_task(title: str, steps: Sequence[Step], people: Sequence[Record], *, 
 
 def list_names(users: Sequence[Record]) -> str:
     """The names of the first three users, and how many more there are."""
-    names = ", ".join(str(record["name"]) for record in users[:3])
+    names = ", ".join(record["name"] for record in users[:3])
     return _("{names} and {count} more").format(names=names, count=len(users) - 3) if len(users) > 3 else names
 
 
@@ -248,11 +248,11 @@ def _membership_steps(
     add: dict[str, list[str]] = defaultdict(list)
     remove: dict[str, list[str]] = defaultdict(list)
     for user in users:
-        own = {str(group["id"]): group for group in direct_groups(page, user)}
+        own = {group["id"]: group for group in direct_groups(page, user)}
         groups |= own
         for ids, changed in ((joins.keys() - own.keys(), add), (leaves(set(own)), remove)):
             for id in ids:
-                changed[id].append(str(user["id"]))
+                changed[id].append(user["id"])
     for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
         document = {"add": add[id], "remove": remove[id]}
         added, removed = len(add[id]), len(remove[id])
