@@ -66,6 +66,11 @@ class PageContext:
         return "HX-Request" in headers and "HX-History-Restore-Request" not in headers
 
     @property
+    def requested_part(self) -> str:
+        """The id of the element that htmx replaces; empty for a whole page."""
+        return self.request.headers.get("HX-Target", "") if self.is_partial else ""
+
+    @property
     def query(self) -> defaultdict[str, str]:
         """The query parameters that are not blank (a form sends its empty fields, too); all others are empty."""
         return defaultdict(str, {name: str(value) for name, value in self.request.GET.items() if str(value).strip()})

@@ -114,7 +114,7 @@ def _requested_columns(query: dict[str, str]) -> list[str]:
 @page_at("directory/", "tree", get="objects.search")
 def browse(page: PageContext) -> HttpResponseBase:
     """The page, or for htmx its search side or only the objects found."""
-    part = page.request.headers.get("HX-Target") if page.is_partial else None
+    part = page.requested_part
     if part == "found":
         return page.render("directory/_search_found.html", _search_context(page))
     chosen, problem = _check_search(page)

@@ -149,8 +149,8 @@ def build(page: PageContext) -> HttpResponseBase:
         "matches": MATCHES,
         "step": step,
     }
-    part = page.request.headers.get("HX-Target", "") if page.is_partial else ""
-    template = {"filter-made": "_filter_made", "conditions": "_filter_conditions"}.get(part, "search_filter")
+    parts = {"filter-made": "_filter_made", "conditions": "_filter_conditions"}
+    template = parts.get(page.requested_part, "search_filter")
     return page.render(f"directory/{template}.html", context)
 
 

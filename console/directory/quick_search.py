@@ -62,7 +62,7 @@ def find(page: PageContext) -> HttpResponseBase:
     """The page, or for htmx its results, which load later: a large directory takes longer than a page may take."""
     text = page.query["q"].replace("\0", "")[:_MAX_LENGTH]
     typed = ParsedQuery.parse(text)
-    part = page.request.headers.get("HX-Target") if page.is_partial else None
+    part = page.requested_part
     context: dict[str, Any] = {"typed": typed, "sought": typed.text, "columns": _COLUMNS}
     if part == "looked-through":
         known = page.query["but"].split(",")

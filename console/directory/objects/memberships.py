@@ -45,7 +45,7 @@ _IDENTIFYING = frozenset({"givenName", "sn", "initials", "displayName", "sAMAcco
 def members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The members of a group. They load after the page, since a group can have thousands."""
     record = find_object(page, object_id)
-    is_part = page.is_partial and page.request.headers.get("HX-Target") == "found"
+    is_part = page.requested_part == "found"
     context = {
         "nested": _is_nested(page),
         "may_edit": may_change(page, record) and page.may("groups.change-members"),

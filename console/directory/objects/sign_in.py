@@ -43,7 +43,7 @@ def sign_in(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The card, on its own page or in the overview, where it loads later: unreachable domain controllers take time."""
     report = page.perform("users.read-sign-in-report", id=object_id)
     record = find_object(page, object_id)
-    is_card = page.is_partial and page.request.headers.get("HX-Target") == "sign-in"
+    is_card = page.requested_part == "sign-in"
     return render_object(
         page,
         record,

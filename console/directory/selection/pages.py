@@ -114,7 +114,7 @@ def start_task(page: PageContext, task: Task) -> HttpResponse:
 def task(page: PageContext, task_id: UUID) -> HttpResponseBase:
     """A task. A long preview loads after the page; a started task's page posts for the next changes by itself."""
     found = find_task(page, task_id)
-    part = page.request.headers.get("HX-Target") if page.is_partial else None
+    part = page.requested_part
     wants_preview = part == "preview" or "now" in page.query or len(found.steps) <= _PREVIEWED_AT_ONCE
     if not found.is_started and not found.is_previewed and wants_preview:
         preview_task(page, found)
