@@ -18,7 +18,7 @@ from approvals import queue, secrets
 from approvals.queue import end_with_run
 from approvals.review import notifications
 from audit import log
-from audit.chain import checkpoint, sealing, verifying
+from audit.chain import checkpoint, months, sealing, verifying
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
@@ -83,6 +83,12 @@ def check_people() -> None:
 def seal_log() -> None:
     """Seal the records since the last seal."""
     sealing.seal_records()
+
+
+@shared_task(name="gateway.tasks.make_months")
+def make_months() -> None:
+    """Make the coming months of the operations log."""
+    months.make_months()
 
 
 @shared_task(name="gateway.tasks.verify_log")

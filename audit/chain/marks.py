@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Q
 
+from audit.chain.months import find_months, locked_briefly
 from audit.models import OperationRecord, SealedAs
 
 TABLE: Final = OperationRecord._meta.db_table
@@ -39,9 +40,16 @@ def mark(records: Collection[UUID], sealed_as: SealedAs, seal: int | None = None
 
 def give_up() -> None:
     """Drop the indexes that only the release before needs, without holding anybody up; it cannot come back then."""
+    quote = connection.ops.quote_name
     with connection.cursor() as cursor:
         found = connection.introspection.get_constraints(cursor, TABLE)
-        for name, about in found.items():
-            if name == _INDEX or (about["index"] and about["columns"] == ["seal"]):
-                how = "CONCURRENTLY " if connection.vendor == "postgresql" else ""
-                cursor.execute(f"DROP INDEX {how}{connection.ops.quote_name(name)}")
+    names = [
+        name for name, about in found.items() if name == _INDEX or (about["index"] and about["columns"] == ["seal"])
+    ]
+    if names and find_months():  # PostgreSQL drops none of all partitions concurrently
+        locked_briefly(lambda cursor: cursor.execute(f"DROP INDEX {', '.join(map(quote, names))}"))
+        return
+    with connection.cursor() as cursor:
+        for name in names:
+            how = "CONCURRENTLY " if connection.vendor == "postgresql" else ""
+            cursor.execute(f"DROP INDEX {how}{quote(name)}")

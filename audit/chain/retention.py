@@ -3,17 +3,22 @@
 It removes complete, sealed records. Open ones, and those that the gateway did not write, stay. The seals stay, too:
 they are small and keep the chain whole. A seal of its own states under its MAC that all complete records before a
 moment were removed, and how many, so that any other missing record is noticed.
+
+A month that is a partition and of which nothing stays is dropped, which gives its room back; others are removed row by
+row.
 """
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef
+from django.db import IntegrityError, connection, transaction
+from django.db.backends.utils import CursorWrapper
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from audit.chain import sealing
+from audit.chain import months, sealing
+from audit.chain.months import Month, find_months
 from audit.chain.seals import deletions_allowed, removal_entry, seal_after
 from audit.chain.verification import course_after_last, find_tampering
 from audit.chain.walk import Removal, find_removals
@@ -47,9 +52,16 @@ def remove_records(*, before: datetime) -> int:
     if last and last.kept_from > kept_from:
         raise NotRemoved("Records of that month and later ones were removed already.")
     removed = 0
+    for month in find_months():
+        if month.end is not None and month.end <= kept_from:
+            if removal := _drop_month(month, last):
+                removed, last = removed + removal.removed, removal
+            # Verification relies on ascending removals.
+            until = max(month.end, last.kept_from) if last else month.end
+            while removal := _remove_some(until, last):
+                removed, last = removed + removal.removed, removal
     while removal := _remove_some(kept_from, last):
-        removed += removal.removed
-        last = removal
+        removed, last = removed + removal.removed, removal
     return removed
 
 
@@ -67,13 +79,61 @@ def _remove_some(kept_from: UUID, last: Removal | None) -> Removal | None:
     raise NotRemoved("The log is being sealed all the time; try again.")
 
 
+def _drop_month(month: Month, last: Removal | None) -> Removal | None:
+    """Drop a partition and all its records; None if there are none, or if one of them or an older one must stay.
+
+    Its records are counted while nobody can add to them, which holds up nobody: they are old. For the drop itself
+    everybody waits, for a moment.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {connection.ops.quote_name(month.table)} IN SHARE MODE")
+        listed = UnsealedRecord.objects.all()
+        records = OperationRecord.objects.filter(id__lt=month.end)
+        if month.lowest is not None:
+            if _complete().filter(id__lt=month.lowest).exists():
+                return None
+            listed, records = listed.filter(record_id__gte=month.lowest), records.filter(id__gte=month.lowest)
+        if listed.filter(record_id__lt=month.end).exists() or records.filter(outcome__in=OPEN_OUTCOMES).exists():
+            return None
+        count = records.count()
+        if not count and month.table == months.EARLIER:
+            return None
+        for _ in range(_ATTEMPTS):
+            try:
+                return months.locked_briefly(lambda cursor: _seal_and_drop(cursor, month, count, last))
+            except IntegrityError:  # a worker, which seals every two seconds, took the seal's number
+                continue
+            except months.NotLocked:
+                break
+    raise NotRemoved("The log is in use all the time (a backup, for example); try again.")
+
+
+def _seal_and_drop(cursor: CursorWrapper, month: Month, count: int, last: Removal | None) -> Removal | None:
+    removal = None
+    if count:
+        newest = LogSeal.objects.order_by("-number").first()
+        if find_removals(after=last.seal if last else 0):
+            raise NotRemoved("Somebody else removes records at this moment.")
+        kept_from = cast(UUID, month.end)
+        kept_from = max(kept_from, last.kept_from) if last else kept_from
+        seal = seal_after(newest, [removal_entry(kept_from, count)], at=timezone.now())
+        seal.save(force_insert=True)
+        removal = Removal(seal.number, kept_from, count)
+    months.drop(cursor, month)
+    return removal
+
+
+def _complete() -> QuerySet[OperationRecord]:
+    listed = Exists(UnsealedRecord.objects.filter(record_id=OuterRef("id")))
+    return OperationRecord.objects.filter(~listed).exclude(outcome__in=OPEN_OUTCOMES)
+
+
 def _remove_oldest(kept_from: UUID, last: Removal | None) -> Removal | None:
     """Remove the oldest records below an identifier in the caller's transaction; None if there are none."""
     newest = LogSeal.objects.order_by("-number").first()
     if find_removals(after=last.seal if last else 0):
         raise NotRemoved("Somebody else removes records at this moment.")
-    listed = Exists(UnsealedRecord.objects.filter(record_id=OuterRef("id")))
-    complete = OperationRecord.objects.filter(~listed).exclude(outcome__in=OPEN_OUTCOMES)
+    complete = _complete()
     old = complete.filter(id__lt=kept_from).order_by("id")
     beyond = old.values_list("id", flat=True)[RECORDS_AT_ONCE : RECORDS_AT_ONCE + 1].first()
     if beyond is not None:

@@ -19,4 +19,7 @@ GRANT UPDATE (
     server, target_id, target_dn,                             -- and what was not known yet is filled in
     seal, sealed_as                                           -- a record is sealed
 ) ON audit_operationrecord TO :"service";
+-- The months of the log are read and written as parts of it.
+SELECT format('REVOKE ALL ON %s FROM %I', inhrelid::regclass, :'service')
+FROM pg_inherits WHERE inhparent = 'audit_operationrecord'::regclass \gexec
 COMMIT;

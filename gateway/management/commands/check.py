@@ -133,8 +133,9 @@ def _size_of(table: str) -> str:
         return ""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT greatest(reltuples, pg_stat_get_live_tuples(oid)) FROM pg_class WHERE oid = to_regclass(%s)",
+            "SELECT sum(greatest(reltuples, pg_stat_get_live_tuples(oid))) FROM pg_class"
+            " WHERE relkind = 'r' AND oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%s)))",
             [table],
         )
         found = cursor.fetchone()
-    return f" (about {found[0]:,.0f} rows)" if found else ""
+    return f" (about {found[0]:,.0f} rows)" if found[0] is not None else ""
