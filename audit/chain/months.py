@@ -116,7 +116,7 @@ def locked_briefly(action: Callable[[CursorWrapper], _Result]) -> _Result:
 
 
 def drop(cursor: CursorWrapper, month: Month) -> None:
-    """Drop a month with its records, while the log is locked. If the first partition is empty, it reaches to the next."""
+    """Drop a month, while the log is locked. If the first partition is empty, it reaches to the next one then."""
     cursor.execute(f"DROP TABLE {connection.ops.quote_name(month.table)}")
     remaining = find_months()
     if remaining[0].table == EARLIER:

@@ -11,10 +11,11 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 from django.conf import settings
@@ -22,7 +23,7 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from typing_extensions import TypedDict
 
-from audit.chain import checkpoint, sealing
+from audit.chain import checkpoint, months, sealing
 from audit.chain.checkpoint import Head
 from audit.chain.seals import name_of_key
 from core.secrets.encryption import name_of_encryption_key
@@ -138,13 +139,39 @@ def load(file: Path) -> None:
         with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(parameters["database"])) as target:
             source.backup(target)
         return
-    _run_tool(
-        "pg_restore",
-        *("--clean", "--if-exists", "--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"),
-        *("--dbname", _conninfo(parameters), str(file)),
-        password=parameters.get("password"),
-    )
+    _restore_dump(file, parameters)
     _drop_other_tables(file)
+
+
+def _restore_dump(file: Path, parameters: Mapping[str, Any]) -> None:
+    """Have psql carry out what pg_restore says, in one transaction, committed only once all of it has been said.
+
+    pg_restore alone does not replace a log with months: it drops them one by one, which PostgreSQL refuses.
+    """
+    environment = _environment_of_tools(parameters.get("password"))
+    options = ("--clean", "--if-exists", "--no-owner", "--no-privileges", "--file", "-")
+    with TemporaryFile() as complaints:
+        psql = subprocess.Popen(  # noqa: S603 - PostgreSQL's program with our arguments
+            [_tool("psql"), "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", _conninfo(parameters)],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=complaints,
+        )  # fmt: skip
+        assert psql.stdin is not None
+        with suppress(BrokenPipeError), psql.stdin as script:
+            script.write(b"SET client_min_messages = warning; BEGIN;\n")
+            script.write(f"DROP TABLE IF EXISTS {months.TABLE} CASCADE;\n".encode())
+            script.flush()
+            said = subprocess.run(  # noqa: S603
+                [_tool("pg_restore"), *options, str(file)],
+                env=environment,
+                stdout=script,
+                stderr=complaints,
+                check=False,
+            )
+            if said.returncode == 0:
+                script.write(b"\nCOMMIT;\n")
+        if psql.wait() or said.returncode:
+            complaints.seek(0)
+            raise BackupFailed(f"pg_restore: {complaints.read().decode(errors='replace').strip()}")
 
 
 def _drop_other_tables(file: Path) -> None:
@@ -181,13 +208,20 @@ def _conninfo(parameters: Mapping[str, Any]) -> str:
 
 
 def _run_tool(name: str, *arguments: str, password: str | None = None) -> str:
-    program = shutil.which(name)
-    if program is None:
-        raise BackupFailed(f"{name} is not installed (Debian: postgresql-client)")
-    environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
     completed = subprocess.run(  # noqa: S603 - PostgreSQL's program with our arguments
-        [program, *arguments], env=environment, capture_output=True, text=True, check=False
+        [_tool(name), *arguments], env=_environment_of_tools(password), capture_output=True, text=True, check=False
     )
     if completed.returncode != 0:
         raise BackupFailed(f"{name}: {completed.stderr.strip()}")
     return completed.stdout
+
+
+def _tool(name: str) -> str:
+    program = shutil.which(name)
+    if program is None:
+        raise BackupFailed(f"{name} is not installed (Debian: postgresql-client)")
+    return program
+
+
+def _environment_of_tools(password: str | None) -> dict[str, str]:
+    return {**os.environ, **({"PGPASSWORD": password} if password else {})}

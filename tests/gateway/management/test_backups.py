@@ -1,9 +1,12 @@
 """What stops a restore before anything is touched. A backup that is restored is in the installation's test."""
 
 import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
@@ -12,7 +15,10 @@ from django.db import connection
 from core.secrets.keyring import new_encryption_key
 from gateway.management import backups
 from gateway.monitoring import workers
+from lab.directory import random_name
 from lab.redis import RedisServer
+from tests.support.environment import postgres_url
+from tests.support.migrated import MIGRATED
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +82,55 @@ def test_older_ones_are_removed(backup: Path) -> None:
             "gateway-20200103T000000Z.json",
         ]
     )
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite copies a file")
+class TestRestoring:
+    """The log and its months are replaced, or everything stays as it was."""
+
+    @pytest.fixture
+    def url(self) -> Iterator[str]:
+        """A database with the tables of the gateway."""
+        name = random_name("restored")
+        with psycopg.connect(postgres_url("postgres"), autocommit=True) as server:
+            server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{MIGRATED}"')
+            yield postgres_url(name)
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    @pytest.fixture
+    def dump(self, url: str, tmp_path: Path) -> Path:
+        file = tmp_path / "some.dump"
+        subprocess.run(["pg_dump", "--format", "custom", "--no-owner", "--file", str(file), url], check=True)
+        return file
+
+    @staticmethod
+    def load(dump: Path, url: str) -> None:
+        backups._restore_dump(dump, psycopg.conninfo.conninfo_to_dict(url))
+
+    @staticmethod
+    def state(url: str) -> set[str]:
+        with psycopg.connect(url) as database:
+            found = database.execute("SELECT relname FROM pg_class UNION ALL SELECT tgname FROM pg_trigger").fetchall()
+        return {name for (name,) in found if not name.startswith(("pg_toast", "RI_ConstraintTrigger"))}
+
+    def test_a_log_with_months_is_replaced(self, url: str, dump: Path) -> None:
+        before = self.state(url)
+        assert any(name.endswith("_later") for name in before)
+        with psycopg.connect(url) as database:
+            database.execute("INSERT INTO audit_changeclaim VALUES (gen_random_uuid(), gen_random_uuid())")
+        for _ in range(2):
+            self.load(dump, url)
+            assert self.state(url) == before
+        with psycopg.connect(url) as database:
+            assert database.execute("SELECT count(*) FROM audit_changeclaim").fetchone() == (0,)
+
+    def test_a_dump_that_is_cut_off_changes_nothing(self, url: str, dump: Path) -> None:
+        before = self.state(url)
+        with psycopg.connect(url) as database:
+            database.execute("INSERT INTO audit_changeclaim VALUES (gen_random_uuid(), gen_random_uuid())")
+        dump.write_bytes(dump.read_bytes()[: -dump.stat().st_size // 4])
+        with pytest.raises(backups.BackupFailed, match="pg_restore"):
+            self.load(dump, url)
+        assert self.state(url) == before
+        with psycopg.connect(url) as database:
+            assert database.execute("SELECT count(*) FROM audit_changeclaim").fetchone() == (1,)
