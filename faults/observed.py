@@ -200,9 +200,11 @@ class Database:
             *("id", "at", "operation", "reason", "target_id", "target_dn", "changes", "outcome", "code"),
             *("change_request_id", "run_id", "batch_index", "completed_at", "server", "evidence"),
         )
-        rows = self.rows(f"SELECT {', '.join(columns)} FROM audit_operationrecord ORDER BY id")  # noqa: S608 - our own
-        found = (dict(zip(columns, row, strict=True)) for row in rows)
-        return [_record(each) for each in found if not each["operation"].endswith((".read", ".search"))]
+        rows = self.rows(
+            f"SELECT {', '.join(columns)} FROM audit_operationrecord"  # noqa: S608 - our own
+            " WHERE operation NOT LIKE '%.read' AND operation NOT LIKE '%.search' ORDER BY id"
+        )
+        return [_record(dict(zip(columns, row, strict=True))) for row in rows]
 
     def changes_by_server(self) -> dict[str, int]:
         """The number of recorded changes by domain controller."""

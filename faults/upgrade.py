@@ -3,7 +3,7 @@
 Web server and worker of the previous release run first. While clients write and read, this tree's `migrate` changes
 the tables; then this tree's processes run beside the old ones, then alone. At last the old ones return, on the new
 tables, which is how a release is rolled back. Every request is answered at all times, and nothing is lost, done twice
-or unrecorded.
+or unrecorded. The log is long, and while its tables change under a vacuum, nobody who writes waits long for a lock.
 """
 
 import argparse
@@ -12,12 +12,16 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
+
+import psycopg
 
 from faults.checks import CHECKS, Story
 from faults.client import Balanced
@@ -29,6 +33,7 @@ from lab.accounts.making import make_accounts
 from lab.domain import Domain, running_domain
 from lab.gateway import LiveGateway, Stores, gateway_settings, running_stores
 from lab.http import LoadBalancer
+from lab.long_log import write_long_log
 from lab.releases import THIS_TREE, NoHistory, Release, previous_release
 from lab.waiting import wait_until
 
@@ -39,20 +44,22 @@ _ERROR_LINE = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of clients, and how often each performs every action in each stage."""
+    """The number of clients, how often each performs every action in each stage, and of records in the log before."""
 
     seed: int
     clients: int = 3
     rounds: int = 2
+    records: int = 10_000
 
 
 @dataclass
 class Result:
-    """Findings by target, answers by status, and the seconds that each stage took."""
+    """Findings by target, answers by status, and the seconds that each stage and the slowest write to the log took."""
 
     findings: dict[str, list[str]] = field(default_factory=dict)
     answers: Counter[int] = field(default_factory=Counter)
     stages: dict[str, float] = field(default_factory=dict)
+    longest_write: float = 0.0
 
     @property
     def is_good(self) -> bool:
@@ -70,7 +77,7 @@ def run_upgrade(plan: Plan, before: Release, domain: Domain, stores: Stores, fol
             stack.callback(hosts[-1].stop)
         directory = stack.enter_context(closing(domain.connect()))
         scene = Scene(directory, Database(stores.database_url), seed=plan.seed, clients=plan.clients, spare=1)
-        return _Upgrade(plan, domain, scene, hosts).run()
+        return _Upgrade(plan, domain, scene, hosts, stores.database_url).run()
 
 
 def make_host(name: str, release: Release, folder: Path, settings: Mapping[str, str]) -> LiveGateway:
@@ -78,6 +85,53 @@ def make_host(name: str, release: Release, folder: Path, settings: Mapping[str, 
     own_folder = folder / name
     environment = {**settings, "GATEWAY_DATA_DIR": str(own_folder / "data")}
     return LiveGateway(own_folder, environment, release=release, processes=1, name=name)
+
+
+LOCK_SECONDS = 0.5
+"""How long who writes to the log may wait for a lock."""
+
+
+class WriterBeside(threading.Thread):
+    """Writes to the log all the time, and takes it back; beside a vacuum that takes its time at first."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(name="writer", daemon=True)
+        self.findings: list[str] = []
+        self.longest = 0.0
+        self.count = 0
+        self._url = url
+        self._ended = threading.Event()
+        self._vacuum = threading.Thread(target=self._vacuum_slowly, name="vacuum", daemon=True)
+
+    def end(self) -> None:
+        """Stop writing, and wait for both."""
+        self._ended.set()
+        self.join(TIMEOUT)
+        self._vacuum.join(TIMEOUT)
+
+    def run(self) -> None:
+        self._vacuum.start()
+        with psycopg.connect(self._url, autocommit=True) as database:
+            database.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
+            found = database.execute("SELECT * FROM audit_operationrecord ORDER BY id DESC LIMIT 1")
+            columns = ", ".join(f'"{column.name}"' for column in found.description or () if column.name != "id")
+            database.execute("CREATE TEMPORARY TABLE copied AS SELECT * FROM audit_operationrecord LIMIT 1")
+            insert = f"INSERT INTO audit_operationrecord (id, {columns}) SELECT %s, {columns} FROM copied"  # noqa: S608
+            while not self._ended.wait(0.02):
+                began = time.monotonic()
+                try:
+                    with database.transaction(force_rollback=True):
+                        identifier = f"{time.time_ns() // 1_000_000:012x}7{uuid4().hex[13:]}"
+                        database.execute(insert, [identifier])
+                except psycopg.errors.LockNotAvailable:
+                    self.findings.append(f"at {time.strftime('%H:%M:%S')}")
+                self.longest = max(self.longest, time.monotonic() - began)
+                self.count += 1
+
+    def _vacuum_slowly(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as database:
+            database.execute("SET vacuum_cost_delay = 5")
+            database.execute("VACUUM (DISABLE_PAGE_SKIPPING) audit_operationrecord")
 
 
 def logged_errors(host: LiveGateway) -> Iterator[str]:
@@ -90,8 +144,11 @@ def logged_errors(host: LiveGateway) -> Iterator[str]:
 class _Upgrade:
     """A running upgrade test: its hosts, its clients and its findings."""
 
-    def __init__(self, plan: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway]) -> None:
+    def __init__(
+        self, plan: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway], database_url: str
+    ) -> None:
         self._plan = plan
+        self._database_url = database_url
         self._domain = domain
         self._scene = scene
         self._old, self._new, self._old_again = hosts
@@ -103,6 +160,7 @@ class _Upgrade:
         old, new, old_again = self._old, self._new, self._old_again
         with self._stage("the release before on its own tables"):
             old.manage("migrate", "-v0")
+            write_long_log(old, self._plan.records)
             people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._plan.clients + 1)
             old.start()
             self._balancer.use(old.base_url)
@@ -112,8 +170,11 @@ class _Upgrade:
             reader.start()
             try:
                 handover.begin("old")
+                writer = WriterBeside(self._database_url)
                 with self._stage("the tables change under it"):
+                    writer.start()
                     new.manage("migrate", "-v0")
+                    writer.end()
                     self._run_rounds()
                 with self._stage("both side by side"):
                     new.start()
@@ -138,18 +199,26 @@ class _Upgrade:
             finally:
                 reader.end()
                 reader.join(TIMEOUT)
-        story = self._scene.story(approver)
+        self._check(self._scene.story(approver), reader, handover, writer)
+        return self._result
+
+    def _check(self, story: Story, reader: Reader, handover: Handover, writer: WriterBeside) -> None:
+        """Note the findings and the answers."""
         findings = self._result.findings
         findings |= {name: list(check(story)) for name, check in CHECKS.items()}
         findings["reads that were not answered"] = list(reader.findings)
         findings["changes that were not answered"] = list(unanswered(story))
         findings["what was begun and not finished"] = handover.findings
-        findings["errors in a process's log"] = [each for host in (old, new, old_again) for each in logged_errors(host)]
-        for host in (new, old_again):
+        findings[f"writers that waited {LOCK_SECONDS} s for a lock"] = writer.findings
+        findings["writes while the tables changed"] = [] if writer.count > 10 else [str(writer.count)]
+        self._result.longest_write = writer.longest
+        findings["errors in a process's log"] = [
+            each for host in (self._old, self._new, self._old_again) for each in logged_errors(host)
+        ]
+        for host in (self._new, self._old_again):
             host.manage("verify_operations_log")
         self._result.answers.update(status for _, status in reader.answers)
         self._result.answers.update(each.status for request in story.requests for each in request.attempts)
-        return self._result
 
     def _run_rounds(self) -> None:
         for _ in range(self._plan.rounds):
@@ -199,6 +268,7 @@ def report(result: Result) -> Iterator[str]:
         yield f"{seconds:6.1f} s  {name}"
     answers = ", ".join(f"{count} × {status or 'connection lost'}" for status, count in result.answers.most_common())
     yield f"Answers: {answers}"
+    yield f"The slowest write to the log while its tables changed: {result.longest_write:.2f} s"
     for name, found in result.findings.items():
         yield f"{len(found):6}    {name}"
         yield from (f"            {each}" for each in found[:12])
@@ -210,6 +280,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="makes the same choices again")
     parser.add_argument("--clients", type=int, default=6, help="client threads (default 6)")
     parser.add_argument("--rounds", type=int, default=5, help="how often each asks for everything in each stage")
+    parser.add_argument("--records", type=int, default=1_000_000, help="in the log before (default 1,000,000)")
     arguments = parser.parse_args()
     try:
         before = previous_release()
@@ -220,7 +291,7 @@ def main() -> int:
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
     print(f"From {before.name}, seed {arguments.seed}, logs in {folder}", flush=True)
     with running_domain(folder / "domain") as domain, running_stores(folder, database="postgresql") as stores:
-        plan = Plan(arguments.seed, arguments.clients, arguments.rounds)
+        plan = Plan(arguments.seed, arguments.clients, arguments.rounds, arguments.records)
         result = run_upgrade(plan, before, domain, stores, folder)
     print("\n".join(report(result)))
     if result.is_good:

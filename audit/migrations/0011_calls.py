@@ -2,19 +2,25 @@
 
 from django.db import migrations, models
 
-from audit.migrations._append_only import protect_records, release_records
+from audit.migrations._calls import add_calls
 
 
 class Migration(migrations.Migration):
-    rolling = "The triggers are made again as they were."
+    atomic = False  # the log is locked for a moment only
+    rolling = "The triggers stay as they were."
     dependencies = [("audit", "0010_webhooks_for_people")]
 
     operations = [
-        migrations.RunPython(release_records, protect_records),
-        migrations.AddField("operationrecord", "call_id", models.UUIDField(null=True)),
-        migrations.AddIndex(
-            "operationrecord",
-            models.Index(fields=["call_id", "id"], name="audit_by_call", condition=models.Q(call_id__isnull=False)),
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AddField("operationrecord", "call_id", models.UUIDField(null=True)),
+                migrations.AddIndex(
+                    "operationrecord",
+                    models.Index(
+                        fields=["call_id", "id"], name="audit_by_call", condition=models.Q(call_id__isnull=False)
+                    ),
+                ),
+            ]
         ),
-        migrations.RunPython(protect_records, release_records),
+        migrations.RunPython(add_calls),
     ]
