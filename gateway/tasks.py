@@ -64,6 +64,7 @@ def sweep() -> None:
     shown_once.delete_expired()
     grants.sweep()
     webhooks.delete_delivered()
+    months.make_months()
 
 
 @shared_task(name="gateway.tasks.tell_people")
@@ -83,12 +84,6 @@ def check_people() -> None:
 def seal_log() -> None:
     """Seal the records since the last seal."""
     sealing.seal_records()
-
-
-@shared_task(name="gateway.tasks.make_months")
-def make_months() -> None:
-    """Make the coming months of the operations log."""
-    months.make_months()
 
 
 @shared_task(name="gateway.tasks.verify_log")

@@ -77,11 +77,13 @@ def _identifier(text: str | None) -> UUID | None:
 def make_months() -> int:
     """Make the months that are due, the present one and the next two; return how many were made.
 
-    The database does so as the owner of the log, whoever asks. If others use the log just then, the next call will do:
-    there is time for it, and until a month is there, the last partition takes its records.
+    The database does so as the owner of the log, whoever asks. If others use the log just then (a backup, for example),
+    this process tries again after a while: there is time for it, and until a month is there, the last partition takes
+    its records.
     """
+    global _not_before  # noqa: PLW0603 - one pause per process
     made = 0
-    if connection.vendor == "postgresql" and find_months():
+    if connection.vendor == "postgresql" and time.monotonic() >= _not_before and find_months():
         try:
             with connection.cursor() as cursor:
                 while True:
@@ -90,8 +92,13 @@ def make_months() -> int:
                         break
                     made += 1
         except OperationalError as error:
+            _not_before = time.monotonic() + _SECONDS_UNTIL_NEXT
             _logger.info("a month of the operations log is made later", reason=str(error).strip())
     return made
+
+
+_SECONDS_UNTIL_NEXT: Final = 600.0
+_not_before = 0.0
 
 
 def locked_briefly(action: Callable[[CursorWrapper], _Result]) -> _Result:

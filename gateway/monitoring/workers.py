@@ -54,7 +54,6 @@ def _sweep_schedule() -> dict[str, int]:
         "gateway.tasks.tell_people": 10,
         "gateway.tasks.check_people": 20,
         "gateway.tasks.seal_log": 2,
-        "gateway.tasks.make_months": 3600,
         "gateway.tasks.deliver_webhooks": 2,
         "gateway.tasks.keep_log_head": settings.CONFIGURATION.OperationsLog.HeadMinutes * 60,
     }

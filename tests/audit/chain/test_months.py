@@ -20,6 +20,7 @@ from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.verification import find_tampering
 from audit.identifiers import identifier_bounds
 from audit.models import LogSeal, OperationRecord
+from gateway.tasks import sweep
 from tests.audit.calls import CALL
 from tests.audit.chain.months_of_log import months_from
 from tests.support.database import live_database_url
@@ -149,16 +150,20 @@ class TestMaking:
             sealing.seal_records()
             assert findings() == []
 
-    def test_nobody_waits_long_for_it(self) -> None:
+    def test_nobody_waits_long_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = timezone.now().astimezone(UTC)
         this_month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        before = [month.table for month in find_months()]
         with months_from(this_month, count=0):
             with psycopg.connect(live_database_url()) as backup:
                 backup.execute(f"LOCK TABLE {TABLE} IN ACCESS SHARE MODE")
                 started = timezone.now()
                 assert make_months() == 0
                 assert timezone.now() - started < timedelta(seconds=2)
-            assert make_months() == 3
+            assert make_months() == 0
+            monkeypatch.setattr(months, "_not_before", 0.0)
+            sweep()
+            assert [month.table for month in find_months()] == before
 
 
 class TestGuards:
