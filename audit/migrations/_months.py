@@ -117,6 +117,10 @@ def begin_months(_apps, schema_editor):
         cursor.execute("SELECT quote_ident(current_schema())")
         schema = cursor.fetchone()[0]
         cursor.execute(FUNCTIONS.format(schema=schema))
+        owner = _owner(cursor)  # who need not be the one who migrates: a superuser may do so
+        for function in ("audit_lowest_of(timestamptz)", "audit_guard_partition(text)", "audit_make_month()"):
+            cursor.execute(f"ALTER FUNCTION {function} OWNER TO {owner}")
+        cursor.execute(f"GRANT EXECUTE ON FUNCTION audit_claim_change() TO {owner}")
         if not _is_partitioned(cursor):
             bound = _first_bound(cursor)
             if bound is None:
@@ -176,7 +180,7 @@ def _divide(connection, bound):
 
 
 def _exchange(cursor, connection, bound):
-    indexes = _indexes(cursor)
+    indexes, owner = _indexes(cursor), _owner(cursor)
     grants = _grants(cursor)
     cursor.execute("SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal", [TABLE])
     for (trigger,) in cursor.fetchall():
@@ -198,6 +202,8 @@ def _exchange(cursor, connection, bound):
     if indexes.keys() != _indexes(cursor, EARLIER).keys():
         raise RuntimeError("an index of the operations log does not fit its partition")
     cursor.execute(f"CREATE TABLE {LATER} PARTITION OF {TABLE} FOR VALUES FROM ('{bound}') TO (MAXVALUE)")
+    for name in (TABLE, LATER):
+        cursor.execute(f"ALTER TABLE {name} OWNER TO {owner}")
     cursor.execute(_GUARDS)
     make_list(cursor, connection.vendor)
     make_claims(cursor, connection)
@@ -205,6 +211,11 @@ def _exchange(cursor, connection, bound):
         cursor.execute("SELECT audit_guard_partition(%s)", [name])
     for statement in grants:
         cursor.execute(statement)
+
+
+def _owner(cursor):
+    cursor.execute("SELECT relowner::regrole::text FROM pg_class WHERE oid = to_regclass(%s)", [TABLE])
+    return cursor.fetchone()[0]
 
 
 def _indexes(cursor, table=TABLE):

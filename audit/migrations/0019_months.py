@@ -8,6 +8,6 @@ from audit.migrations._months import begin_months
 class Migration(migrations.Migration):
     atomic = False  # the log is locked for moments only
     rolling = "The log has the same name, columns, indexes and triggers."
-    dependencies = [("audit", "0017_verified_ranges")]
+    dependencies = [("audit", "0018_daily_counts")]
 
     operations = [migrations.RunPython(begin_months)]
