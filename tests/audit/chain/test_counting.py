@@ -34,7 +34,7 @@ KEYS = ("crm", "hr")
 
 def by_key(name: str | None) -> Call:
     kind = CALL.credential.__class__
-    return make_call(credential=kind(kind=CALL.credential.kind, id=f"id of {name}", name=name))
+    return make_call(credential=kind(kind=CALL.credential.kind, id=f"id of {name or uuid4()}", name=name))
 
 
 def write(number: int = 1) -> None:
