@@ -24,4 +24,3 @@ if settings.CONFIGURATION.Agents.Enabled and install_command() is None:
 # What is loaded now lives as long as the process, so the garbage collector need not traverse it again and again.
 gc.collect()
 gc.freeze()
-gc.set_threshold(20_000, 50, 50)

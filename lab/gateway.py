@@ -61,7 +61,7 @@ class LiveGateway(Commands):
         self.web = self._service("web", suffix, folder)
         self.web.is_ready = lambda: is_healthy(self.base_url)
         self.worker = self._service("worker", suffix, folder)
-        self.worker.is_ready = lambda: len(self.worker.children) == WORKER_PROCESSES and " ready." in self.worker.output
+        self.worker.is_ready = lambda: " ready." in self.worker.output and len(self.worker.children) == WORKER_PROCESSES
         self.services = (self.worker, self.web)
 
     def start(self) -> None:

@@ -104,18 +104,33 @@ class Process(NamedTuple):
 
 def read_processes() -> dict[int, Process]:
     """All processes by PID, except zombies, which the first process of a container may never reap."""
-    found = {}
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return {pid: process for pid in pids if (process := _read_process(pid))}
+
+
+def children_of(parent: int) -> set[int]:
+    """The PIDs of the processes that any thread of a process has started, except zombies."""
+    found: set[int] = set()
+    for thread in Path(f"/proc/{parent}/task").glob("[0-9]*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # The name is in parentheses and may contain anything; the fields after it begin with the state.
-            state, *fields = file.read_text(errors="replace").rpartition(")")[2].split()
-            if state not in "ZX":
-                seconds = sum(map(int, fields[10:14])) / _TICKS
-                found[int(file.parent.name)] = Process(int(fields[0]), int(fields[1]), seconds)
-    return found
+            found.update(map(int, thread.read_text().split()))
+    return {pid for pid in found if _read_process(pid)}
+
+
+def _read_process(pid: int) -> Process | None:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        # The name is in parentheses and may contain anything; the fields after it begin with the state.
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        if state not in "ZX":
+            return Process(int(fields[0]), int(fields[1]), sum(map(int, fields[10:14])) / _TICKS)
+    return None
 
 
 def _is_group_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:  # not even a zombie: there is no need to look through all processes
+        return False
     return any(process.group == group for process in read_processes().values())
 
 

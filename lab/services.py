@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.commands import PROJECT
-from lab.processes import Output, log_tail, read_processes, signal_group, start_process, stop_process
+from lab.processes import Output, children_of, log_tail, signal_group, start_process, stop_process
 from lab.waiting import wait_until
 
 RESTART_DELAYS = (0.5, 1.0, 2.0, 4.0)
@@ -68,8 +68,8 @@ class Service:
     def children(self) -> set[int]:
         """The PIDs of the worker processes that its first process has started."""
         parent = self.pid
-        found = read_processes() if parent else {}
-        return {pid for pid, process in found.items() if process.parent == parent and not _is_tracker(pid)}
+        found = children_of(parent) if parent else set()
+        return {pid for pid in found if not _is_tracker(pid)}
 
     @property
     def output(self) -> str:

@@ -33,6 +33,7 @@ from lab.postgres import Postgres
 from lab.processes import log_tail
 from lab.proxy import FaultyProxy
 from lab.redis import RedisServer
+from tests.support.compiled import one_before_the_others
 from tests.support.configuration import Configure
 from tests.support.database import gateway_at, name_of_test_database, prepare_flush, use_file_for_sqlite
 from tests.support.environment import DATABASE, REDIS_SOCKET, RUNTIME, prepare_environment
@@ -105,6 +106,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=place)
     config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
     items[:] = filter(is_wanted, items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let one of the test processes compile the tests, which takes three times as long as reading what is compiled."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with one_before_the_others("collection"):
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

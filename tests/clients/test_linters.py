@@ -32,6 +32,6 @@ def test_redocly(document: str) -> None:
 
 
 def test_spectral() -> None:
-    rules = str(Path(__file__).parent / "spectral.yaml")
+    rules = str(Path(__file__).parent / "spectral.mjs")
     found = lint("@stoplight/spectral-cli/dist/index.js", "lint", "--fail-severity", "warn", "-r", rules, *DOCUMENTS)
     assert found.returncode == 0, found.stdout + found.stderr
