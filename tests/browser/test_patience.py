@@ -28,6 +28,7 @@ def limited_web(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]
             "RateLimiting__Enabled": "true",
             "RateLimiting__Global": f'{{"Requests": {QUOTA}, "WindowSeconds": {WINDOW}}}',
         },
+        processes=1,
     )
     web.web.start_and_wait()
     yield web

@@ -33,7 +33,7 @@ PUT_THERE = 'document.querySelector("form.card").append(document.getElementById(
 def web(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]:
     """A web server that waits as long as it takes for a move, and for nothing else."""
     patience = {"Directory__OperationSeconds": "6", "Directory__SubtreeSeconds": "3600"}
-    web = gateway_at(tmp_path, patience)
+    web = gateway_at(tmp_path, patience, processes=1)
     web.web.start_and_wait()
     yield web
     web.stop()

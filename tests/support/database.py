@@ -34,9 +34,16 @@ def live_database_url() -> str:
     return f"sqlite:///{name}" if connection.vendor == "sqlite" else postgres_url(name)
 
 
-def gateway_at(folder: Path, configuration: Mapping[str, str] | None = None) -> LiveGateway:
-    """A gateway on the test database with keys of the configuration of its own; not started."""
-    return LiveGateway(folder, {**os.environ, "DATABASE_URL": live_database_url(), **(configuration or {})})
+def gateway_at(
+    folder: Path, configuration: Mapping[str, str] | None = None, *, processes: int | None = None
+) -> LiveGateway:
+    """A gateway on the test database with keys of the configuration of its own; not started.
+
+    A web server with one of its `processes` takes half as long to start, where what is tested has nothing to do with
+    how many there are.
+    """
+    environment = {**os.environ, "DATABASE_URL": live_database_url(), **(configuration or {})}
+    return LiveGateway(folder, environment, processes=processes)
 
 
 def prepare_flush() -> None:

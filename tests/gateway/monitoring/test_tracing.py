@@ -94,7 +94,7 @@ def traced_gateway(
         "GATEWAY_LOG_FORMAT": "json",
         "GATEWAY_LOG_LEVEL": "INFO",
     }
-    gateway = gateway_at(tmp_path, configuration)
+    gateway = gateway_at(tmp_path, configuration, processes=1)
     gateway.web.start_and_wait()
     yield gateway
     gateway.stop()
