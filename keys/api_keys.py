@@ -119,24 +119,24 @@ def _writer() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="key-usage")
 
 
-def note_use(id: UUID, *, last_used_at: datetime | None, address: str, of: type[ApiKey | AgentGrant] = ApiKey) -> None:
+def note_use(of: ApiKey | AgentGrant, *, address: str) -> None:
     """Note that a key or an agent's grant was used now, without waiting for the database or raising."""
-    if last_used_at is not None and timezone.now() - last_used_at < _NOTED_EVERY:
+    if of.last_used_at is not None and timezone.now() - of.last_used_at < _NOTED_EVERY:
         return
     now = time.monotonic()
-    if now - _noted.get(id, -_NOTED_EVERY.total_seconds()) < _NOTED_EVERY.total_seconds():
+    if now - _noted.get(of.pk, -_NOTED_EVERY.total_seconds()) < _NOTED_EVERY.total_seconds():
         return  # this process has noted it already
-    _noted[id] = now
-    _writer().submit(_write, of, id, timezone.now(), address)
+    _noted[of.pk] = now
+    _writer().submit(_write, of, timezone.now(), address)
 
 
-def _write(of: type[ApiKey | AgentGrant], id: UUID, at: datetime, address: str) -> None:
+def _write(of: ApiKey | AgentGrant, at: datetime, address: str) -> None:
     """Write a last use, unless another process has just written one."""
     try:
         is_due = Q(last_used_at__isnull=True) | Q(last_used_at__lte=at - _NOTED_EVERY)
-        of.objects.filter(is_due, pk=id).update(last_used_at=at, last_used_address=address)
+        type(of).objects.filter(is_due, pk=of.pk).update(last_used_at=at, last_used_address=address)
     except DatabaseError as error:
-        _logger.warning("last use of a credential not written", credential=str(id), error=str(error))
+        _logger.warning("last use of a credential not written", credential=str(of.pk), error=str(error))
     finally:
         connection.close()  # this thread's own, which would stay open while the thread is idle
 

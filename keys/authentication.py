@@ -26,10 +26,10 @@ from core.ip_addresses import is_allowed
 from core.text.messages import message
 from keys import api_keys, credential_values
 from keys.callers import note_caller, origin_of
-from keys.models import AccessToken, Person
+from keys.models import AccessToken, ApiKey, Person
 from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
-from keys.permissions.effective import KeyFacts
+from keys.permissions.effective import LinkFacts
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session
 
@@ -83,20 +83,16 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = credential_values.parse(value.strip(), credential_values.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = cache.find_key(secret.lookup_id)
+    facts = cache.find_key(secret.lookup_id)
     address = getattr(request, "client_address", "")
-    if reason := _key_refusal_reason(key, secret, address):
+    if reason := _key_refusal_reason(facts.key if facts else None, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
-    assert key is not None
-    _require_in_directory(
-        request,
-        account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
-        lookup_id=secret.lookup_id,
-    )
-    directory, refusal = effective.choose_link(key.links, request.META.get("HTTP_X_CLIENT_ID"))
-    api_keys.note_use(key.id, last_used_at=key.last_used_at, address=address)
+    assert facts is not None
+    _require_in_directory(request, facts.key.owner, lookup_id=secret.lookup_id)
+    directory, refusal = effective.choose_directory(facts.links, request.META.get("HTTP_X_CLIENT_ID"))
+    api_keys.note_use(facts.key, address=address)
     return effective.make_key_call(
-        key,
+        facts,
         surface=Surface.API,
         directory=directory,
         directory_refusal=refusal,
@@ -104,7 +100,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     )
 
 
-def _key_refusal_reason(key: KeyFacts | None, secret: credential_values.Secret, address: str) -> str | None:
+def _key_refusal_reason(key: ApiKey | None, secret: credential_values.Secret, address: str) -> str | None:
     if key is None:
         return "unknown API key"
     is_previous = secret.lookup_id == key.previous_lookup_id
@@ -114,9 +110,9 @@ def _key_refusal_reason(key: KeyFacts | None, secret: credential_values.Secret, 
     elsewhere = bool(key.allowed_addresses) and not is_allowed(address, key.allowed_addresses)
     reasons = (
         (key.revoked_at is not None, "API key revoked"),
-        (key.is_expired, "API key expired"),
+        (key.state == "expired", "API key expired"),
         (rotated, "API key rotated"),
-        (not key.owner_is_active, "owner deactivated"),
+        (not key.owner.is_active, "owner deactivated"),
         (elsewhere, "address not allowed"),
     )
     return next((reason for applies, reason in reasons if applies), None)
@@ -135,21 +131,17 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     if reason := _token_refusal_reason(token, secret):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert token is not None
-    person = token.person
-    _require_in_directory(
-        request,
-        account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
-        lookup_id=secret.lookup_id,
-    )
+    _require_in_directory(request, token.person, lookup_id=secret.lookup_id)
     credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
-    return _call_of_person(request, person, token.connection, credential, Surface.API)
+    return _call_of_person(request, token.person, token.connection, credential, Surface.API)
 
 
-def _require_in_directory(request: HttpRequest, status: AccountStatus, *, lookup_id: str) -> None:
+def _require_in_directory(request: HttpRequest, person: Person, *, lookup_id: str) -> None:
     """Refuse the credential of a person who has left their directory, or who could not be checked for too long.
 
     The latter is no fault of the credential: a 401 would make integrations discard their key, a 503 makes them retry.
     """
+    status = account_status(person)
     if status is AccountStatus.LEFT:
         raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
     if status is AccountStatus.UNKNOWN:
@@ -211,10 +203,9 @@ def _call_of_person(
     *,
     client_id: str | None = None,
 ) -> Call:
-    directory, refusal = effective.choose_directory(own, named=client_id or request.META.get("HTTP_X_CLIENT_ID"))
-    held = cache.access_of_person(
-        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
-    )
+    choices = [LinkFacts(effective.reference_to_directory(row), True) for row in effective.find_directories(own)]
+    directory, refusal = effective.choose_directory(choices, client_id or request.META.get("HTTP_X_CLIENT_ID"))
+    held = cache.access_of_person(person)
     return Call(
         surface=surface,
         person=effective.reference_to(person),

@@ -15,7 +15,7 @@ from keys.models import ApiKey, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
 from keys.models.people import DirectoryGroup, kept_scopes
 from keys.permission_catalogue import with_full_names
-from keys.permissions.effective import permissions_of_person
+from keys.permissions.effective import granted_permissions
 from keys.permissions.scopes import StoredScopes, is_within, stored_scopes_of_person
 
 Access = Mapping[str, Any]
@@ -187,7 +187,7 @@ def describe_key(key: ApiKey) -> Facts:
     """A key may do what its owner and role permit, from `addresses` and in `scopes` (empty: all), until it expires."""
     owner, role = key.owner, key.role
     links = list(key.links.select_related("connection").order_by("connection__name", "pk"))
-    held = permissions_of_person(owner.pk, is_active=True, is_superuser=owner.is_superuser)
+    held = granted_permissions(owner)
     return Facts(
         name=key.name,
         shown={

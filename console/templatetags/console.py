@@ -231,11 +231,8 @@ def may(context: template.RequestContext, operation: str) -> bool:
 @register.simple_tag(takes_context=True)
 def console_menu(context: template.RequestContext) -> list[MenuEntry]:
     """The console's menu for pages outside it, such as Django admin's."""
-    person = context["request"].user
-    held = access_of_person(
-        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
-    )
-    return [entry for entry in entries_for(held.permissions, is_staff=False) if entry.operations]
+    held = access_of_person(context["request"].user).permissions
+    return [entry for entry in entries_for(held, is_staff=False) if entry.operations]
 
 
 # --- changes and log records in words

@@ -88,7 +88,7 @@ def identify_agent(request: HttpRequest) -> Call:
     if reason:
         raise _refusal(request, reason, grant=grant)
     address = client_address(request)
-    api_keys.note_use(grant.id, last_used_at=grant.last_used_at, address=address, of=AgentGrant)
+    api_keys.note_use(grant, address=address)
     call = _call_of(
         grant,
         surface=Surface.AGENT,
@@ -110,8 +110,7 @@ def _read_token(checksum: str) -> AgentAccessToken | None:
 
 
 def _may_be_old(token: AgentAccessToken) -> bool:
-    person = token.grant.person
-    return may_have_been_looked_up(person.connection_id, person.directory_checked_at)
+    return may_have_been_looked_up(token.grant.person)
 
 
 def call_for_agent(
@@ -155,7 +154,7 @@ def _refusal_reason(grant: AgentGrant) -> str | None:
         return reason
     if second_factor.is_missing(person):
         return "no second factor, which is required"
-    status = account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at)
+    status = account_status(person)
     if status is AccountStatus.UNKNOWN:
         raise NotChecked
     return "person has left the directory" if status is AccountStatus.LEFT else None
@@ -172,9 +171,7 @@ def _call_of(
     person, consented = grant.person, frozenset(grant.permissions)
     if narrowed_to is not None:
         consented &= scopes.permissions_of(narrowed_to)
-    held = access_of_person(
-        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
-    )
+    held = access_of_person(person)
     # People of a directory work on that one only, even if they once consented for another.
     is_open = grant.connection.enabled and person.connection_id in (None, grant.connection_id)
     return Call(

@@ -48,10 +48,7 @@ def _offers(call: Call) -> tuple[list[str], dict[str, frozenset[str]]]:
     grant = AgentGrant.objects.select_related("person").filter(pk=call.credential.unique_id).first()
     if grant is None or grant.refused_scopes is None:
         return [], {}
-    person = grant.person
-    held = access_of_person(
-        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
-    ).permissions
+    held = access_of_person(grant.person).permissions
     # A scope without permissions stands for itself.
     given = call.permissions if call.credential.withdraws_own_only else call.permissions | {WITHDRAW_ALL}
     offers = {

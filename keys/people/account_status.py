@@ -77,15 +77,15 @@ class _Lookups:
 _lookups: dict[UUID, _Lookups] = {}  # by connection
 
 
-def account_status(person_id: int, *, connection_id: UUID | None, checked_at: datetime) -> AccountStatus:
+def account_status(person: Person) -> AccountStatus:
     """The account status of a person who, or whose key, makes a request; PRESENT for local accounts.
 
-    `checked_at` is when the account was last found in the directory. If that is too long ago, it is checked now.
+    If the account was last found in the directory too long ago, it is checked now.
     """
-    if connection_id is None or _age(checked_at) < CHECK_EVERY:
+    if person.connection_id is None or _age(person.directory_checked_at) < CHECK_EVERY:
         return AccountStatus.PRESENT
-    _look_up(person_id, connection_id)
-    now = Person.objects.filter(pk=person_id).values_list("is_active", "directory_checked_at").first()
+    _look_up(person.pk, person.connection_id)
+    now = Person.objects.filter(pk=person.pk).values_list("is_active", "directory_checked_at").first()
     if now is None or not now[0]:
         return AccountStatus.LEFT
     grace = timedelta(minutes=settings.CONFIGURATION.Directory.OwnerCheckGraceMinutes)

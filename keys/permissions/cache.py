@@ -9,10 +9,8 @@ cache judge what depends on the time, such as expiry, at each request.
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar, cast
-from uuid import UUID
 
 import structlog
 from django.contrib.auth.models import Group, Permission
@@ -27,7 +25,7 @@ from keys.models.people import GroupScopes
 from keys.people.account_status import CHECK_EVERY
 from keys.permissions import effective
 from keys.permissions.effective import KeyFacts, find_key_by_lookup_id
-from keys.permissions.scopes import EffectiveAccess, StoredScopes
+from keys.permissions.scopes import EffectiveAccess
 
 State = str | bytes
 
@@ -162,26 +160,19 @@ kept_facts: Final = _KeptFacts()
 
 def find_key(lookup_id: str) -> KeyFacts | None:
     """The key whose present or previous value has this look-up id, possibly from the cache."""
-
-    def may_be_old(facts: KeyFacts) -> bool:
-        return may_have_been_looked_up(facts.owner_connection_id, facts.owner_checked_at)
-
-    return kept_facts.find(lookup_id, lambda: find_key_by_lookup_id(lookup_id), may_be_old)
+    read = partial(find_key_by_lookup_id, lookup_id)
+    return kept_facts.find(lookup_id, read, lambda facts: may_have_been_looked_up(facts.key.owner))
 
 
-def may_have_been_looked_up(connection_id: UUID | None, checked_at: datetime) -> bool:
+def may_have_been_looked_up(person: Person) -> bool:
     """Whether a person's account was last checked so long ago that there should be a later check.
 
     A check that finds nothing new does not change the state, so that the cached time of the check may be too old.
     """
-    return connection_id is not None and timezone.now() - checked_at >= CHECK_EVERY
+    return person.connection_id is not None and timezone.now() - person.directory_checked_at >= CHECK_EVERY
 
 
-def access_of_person(
-    person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: StoredScopes
-) -> EffectiveAccess:
+def access_of_person(person: Person) -> EffectiveAccess:
     """What a person may do and where, possibly from the cache (see `effective.access_of_person`)."""
-    read = partial(
-        effective.access_of_person, person_id, is_active=is_active, is_superuser=is_superuser, own_scopes=own_scopes
-    )
-    return kept_facts.find((person_id, is_active, is_superuser, repr(own_scopes)), read)
+    known_by = (person.pk, person.is_active, person.is_superuser, repr(person.scopes))
+    return kept_facts.find(known_by, partial(effective.access_of_person, person))

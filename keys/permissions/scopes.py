@@ -21,7 +21,6 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from keys.models import Person
 from keys.models.people import GroupScopes
-from keys.permission_catalogue import GRANTABLE
 
 
 class ScopeNotFound(Exception):
@@ -131,23 +130,15 @@ def scopes_of(*kept: StoredScopes) -> Scopes:
 
 
 def stored_scopes_of_person(person: Person) -> list[StoredScopes]:
-    """What confines a person: their own scopes and those of each of their groups that has some."""
+    """What confines a person: their own scopes and those of each of their groups that has some, in one query."""
     if person.is_superuser:
         return []
     by_group = GroupScopes.objects.filter(group__user=person.pk).order_by("group__name")
     return [scopes for scopes in (person.scopes, *by_group.values_list("scopes", flat=True)) if scopes]
 
 
-def scopes_of_person(person_id: int, *, own: StoredScopes, is_superuser: bool) -> Scopes:
-    """The scopes that confine one person, in one query."""
-    if is_superuser:
-        return ()
-    of_groups = GroupScopes.objects.order_by("group_id").filter(group__user=person_id)
-    return scopes_of(own, *of_groups.values_list("scopes", flat=True))
-
-
 def scopes_of_people(people: Iterable[Person]) -> dict[int, Scopes]:
-    """The same for many people, by primary key, in one query."""
+    """The scopes that confine each of many people, by primary key, in one query."""
     some = list(people)
     kept: dict[int, list[StoredScopes]] = {person.pk: [person.scopes] for person in some}
     by_group = GroupScopes.objects.filter(group__user__in=kept).order_by("group_id")
@@ -164,11 +155,6 @@ def is_confined(person: Person) -> bool:
 def is_within(inner: Sequence[Sequence[object]], outer: Sequence[Sequence[object]]) -> bool:
     """Whether some scopes lie inside others by their objectGUIDs alone: the directory can move a unit tomorrow."""
     return all(any(set(some) <= set(bases) for some in inner) for bases in outer)
-
-
-def access_within(permissions: frozenset[str], scopes: Scopes) -> EffectiveAccess:
-    """What somebody with these permissions and scopes may do."""
-    return EffectiveAccess(permissions & GRANTABLE if scopes else permissions, scopes)
 
 
 def bases_inside_scopes(scopes: Scopes, names: Mapping[UUID, str]) -> tuple[str, ...] | None:

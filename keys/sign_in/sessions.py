@@ -108,9 +108,7 @@ class SessionBackend(ModelBackend):
         person = super().get_user(user_id)
         if person is None:
             return None
-        checked_at = person.directory_checked_at
-        status = account_status(person.pk, connection_id=person.connection_id, checked_at=checked_at)
-        return person if status is AccountStatus.PRESENT else None
+        return person if account_status(person) is AccountStatus.PRESENT else None
 
 
 def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:

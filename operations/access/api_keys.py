@@ -220,7 +220,7 @@ def read_key_permissions(_: Call, *, id: UUID) -> KeyPermissionsRecord:
     """
     key = find_key(id)
     owner = key.owner
-    held = permissions_of_person(owner.pk, is_active=owner.is_active, is_superuser=owner.is_superuser) & GRANTABLE
+    held = permissions_of_person(owner) & GRANTABLE
     given = GRANTABLE.intersection(names_of(key.role.permissions.select_related("content_type")))
     return {
         "permissions": [

@@ -25,8 +25,8 @@ from keys.models.people import GroupScopes
 from keys.people.account_status import end_all_sessions
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.permission_catalogue import APPS
-from keys.permissions.effective import permissions_of_person
-from keys.permissions.scopes import access_within, find_scopes_now, scopes_of, stored_scopes_of_person
+from keys.permissions.effective import access_of_person, granted_permissions
+from keys.permissions.scopes import find_scopes_now
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
 from keys.sign_in.sessions import revoke_tokens, sessions_of
@@ -319,8 +319,7 @@ def _require_not_above(call: Call, person: Person) -> None:
     """Raise Forbidden for a person with rights that the caller lacks: whoever sets their password can act as them."""
     if person.pk == call.person.id:
         return
-    held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
-    if not held <= call.permissions or (person.is_superuser and not acts_as_superuser(call)):
+    if not granted_permissions(person) <= call.permissions or (person.is_superuser and not acts_as_superuser(call)):
         raise Forbidden
 
 
@@ -366,8 +365,6 @@ class PersonPermissionsRecord(TypedDict):
 def read_person_permissions(_: Call, *, id: UUID) -> PersonPermissionsRecord:
     """Read what a person may do now, and whether it was granted directly or by groups."""
     person = find_person(id)
-    given = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
-    held = access_within(given, scopes_of(*stored_scopes_of_person(person))).permissions
     direct = names_of(person.user_permissions.select_related("content_type"))
     by_group = {
         group.name: names_of(group.permissions.select_related("content_type"))
@@ -380,6 +377,6 @@ def read_person_permissions(_: Call, *, id: UUID) -> PersonPermissionsRecord:
                 "direct": name in direct,
                 "groups": [group for group, names in by_group.items() if name in names],
             }
-            for name in sorted(held)
+            for name in sorted(access_of_person(person).permissions)
         ]
     }

@@ -48,7 +48,7 @@ def test_it_works(integration: Integration, connection: DirectoryConnection) -> 
     }
 
 
-def test_three_queries_decide_about_a_key(
+def test_four_queries_decide_about_a_key(
     integration: Integration, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that read it anew; `test_access_state` tells when that is."""
@@ -56,7 +56,7 @@ def test_three_queries_decide_about_a_key(
     change(integration, last_used_at=timezone.now())
     request = RequestFactory().get("/api/me", headers={"X-API-Key": integration.value})
     identify_program(request)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         identify_program(request)
 
 
