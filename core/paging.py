@@ -7,7 +7,7 @@ pagination (`page_of`): rows that come or go in between make no other row appear
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -155,7 +155,9 @@ def page_of(
 
 def _find_rows(order: tuple[str, ...], queryset: QuerySet[Any], count: int, after: list[str] | None) -> Found:
     if after is not None:
-        queryset = queryset.filter(_after(queryset, order, after))
+        names = (name.lstrip("-") for name in order)
+        values = {name: _parsed(queryset, name, text) for name, text in zip(names, after, strict=True)}
+        queryset = queryset.filter(rows_after(order, values))
     return Found(list(queryset.order_by(*order)[:count]))
 
 
@@ -195,17 +197,15 @@ def _as_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _after(queryset: QuerySet[Any], order: tuple[str, ...], keys: list[str]) -> Q:
-    """The rows after the one with these keys: (a, b) > (x, y), spelled out because directions may differ."""
-    behind = Q()
-    equal = Q()
-    for name, text in zip(order, keys, strict=True):
+def rows_after(order: Sequence[str], values: Mapping[str, Any]) -> Q:
+    """The rows after the one with these values: (a, b) > (x, y), spelled out because directions may differ."""
+    behind, equal = Q(), Q()
+    for name in order:
         field, step = name.lstrip("-"), "lt" if name.startswith("-") else "gt"
-        value = _parsed(queryset, field, text)
-        behind |= equal & Q(**{f"{field}__{step}": value})
+        behind |= equal & Q(**{f"{field}__{step}": values[field]})
         if not equal:
-            bound = Q(**{f"{field}__{step}e": value})  # redundant, but lets the database start in its index
-        equal &= Q(**{field: value})
+            bound = Q(**{f"{field}__{step}e": values[field]})  # redundant, but lets the database start in its index
+        equal &= Q(**{field: values[field]})
     return bound & behind
 
 

@@ -42,6 +42,7 @@ from directory.models import DirectoryConnection
 from keys import credential_values
 from keys.models import ApiKey, Link
 from keys.models.agents import AgentGrant
+from keys.models.api_keys import valid_keys
 from keys.people.account_status import require_present
 
 MAX_GRACE = timedelta(days=30)
@@ -143,18 +144,18 @@ def _write(of: ApiKey | AgentGrant, at: datetime, address: str) -> None:
 
 def find_expiring() -> QuerySet[ApiKey]:
     """The valid keys that expire within 30 days, the next to expire first."""
-    return _valid().filter(expires_at__lte=timezone.now() + EXPIRES_WITHIN).order_by("expires_at", "id")
+    return (
+        valid_keys()
+        .select_related("owner")
+        .filter(expires_at__lte=timezone.now() + EXPIRES_WITHIN)
+        .order_by("expires_at", "id")
+    )
 
 
 def find_unused() -> QuerySet[ApiKey]:
     """The valid keys not used for 90 days, the longest unused first. Keys never used count from their creation."""
-    idle = _valid().annotate(idle_since=Coalesce("last_used_at", "created_at"))
+    idle = valid_keys().select_related("owner").annotate(idle_since=Coalesce("last_used_at", "created_at"))
     return idle.filter(idle_since__lte=timezone.now() - UNUSED_FOR).order_by("idle_since", "id")
-
-
-def _valid() -> QuerySet[ApiKey]:
-    not_over = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-    return ApiKey.objects.select_related("owner").filter(not_over, revoked_at__isnull=True)
 
 
 Name = Annotated[

@@ -49,7 +49,7 @@ def with_secrets_from_files(environment: Mapping[str, str]) -> dict[str, str]:
 def secret_key_from(environment: Mapping[str, str], folder: Path, *, single_machine: bool) -> str:
     """Django's SECRET_KEY, which signs sessions and form tokens."""
     name = "GATEWAY_SECRET_KEY"
-    key = _secret(environment, name, folder / "secret-key", new_secret_key, single_machine)
+    key = _secret(environment, name, folder / "secret-key", new_random_key, single_machine)
     if len(key) < SHORTEST or len(set(key)) < 8:
         raise BadConfiguration(f"{name}: must be at random, of {SHORTEST} characters or more")
     return key
@@ -80,7 +80,7 @@ def log_keys_from(
     name = "GATEWAY_LOG_KEYS"
 
     def make() -> str:
-        return ",".join([new_log_key(), *(formerly or [])])
+        return ",".join([new_random_key(), *(formerly or [])])
 
     keys = _split_keys(_secret(environment, name, folder / "log-keys", make, single_machine))
     if not keys or "" in keys or len(keys[0]) < SHORTEST:
@@ -90,18 +90,13 @@ def log_keys_from(
     return keys
 
 
-def new_secret_key() -> str:
-    """Generate a value for GATEWAY_SECRET_KEY."""
-    return secrets.token_urlsafe(48)
-
-
 def new_encryption_key() -> str:
     """Generate one of GATEWAY_ENCRYPTION_KEYS."""
     return Fernet.generate_key().decode()
 
 
-def new_log_key() -> str:
-    """Generate one of GATEWAY_LOG_KEYS."""
+def new_random_key() -> str:
+    """Generate a value for GATEWAY_SECRET_KEY, or one of GATEWAY_LOG_KEYS."""
     return secrets.token_urlsafe(48)
 
 

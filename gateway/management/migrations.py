@@ -17,6 +17,7 @@ The locks are PostgreSQL's, by its documentation of ALTER TABLE (Notes) and CREA
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from django.apps import AppConfig
@@ -116,92 +117,76 @@ class _OperationAssessor:
         self._known = known
         self._is_declared = is_declared
 
-    def steps(self, operation: Operation) -> Iterator[Step]:
-        """Yield the steps of the operation, by the method named like its class."""
-        method = getattr(self, f"_{type(operation).__name__}", None)
-        if method is not None:
-            yield from method(operation)
-        elif not isinstance(operation, _HARMLESS):
-            is_code = isinstance(operation, migrations.RunPython | migrations.RunSQL)
-            does = "runs code of its own" if is_code else operation.describe()
-            undeclared = None if self._is_declared else "its migration does not say that they may go on (`rolling`)"
-            yield Step(None, does, _UNKNOWN, undeclared)
+    def steps(self, operation: Operation) -> Iterator[Step]:  # noqa: PLR0912 - a case for each kind of operation
+        """Yield the steps of the operation."""
+        match operation:
+            case migrations.CreateModel():
+                yield Step(_table(self._app, operation.name, operation.options), "makes the table")
+            case migrations.DeleteModel():
+                yield self._step(operation.name, "drops the table", breaks="they use the table")
+            case migrations.RenameModel(old_name=model):
+                if self._table(model) != _table(self._app, operation.new_name, self._model(model).options):
+                    yield self._step(model, "renames the table", breaks="they use its old name")
+            case migrations.AlterModelTable(name=model):
+                if self._table(model) != (operation.table or _table(self._app, model, {})):
+                    yield self._step(model, "renames the table", breaks="they use its old name")
+            case migrations.AddField(field=models.ManyToManyField()):
+                yield Step(None, f"makes the table of {operation.name}")
+            case migrations.AddField(field=field):
+                is_given = field.null or field.has_db_default() or isinstance(field, models.GeneratedField)
+                breaks = None if is_given else "they insert rows without it (`db_default`)"
+                does = f"adds the column {operation.name}"
+                yield self._step(operation.model_name, does, _cost_of_new_column(field), breaks)
+            case migrations.RemoveField(name=column):
+                yield self._step(
+                    operation.model_name, f"drops the column {column}", breaks="they use it", column=column
+                )
+            case migrations.RenameField(old_name=column):
+                if self._model(operation.model_name).fields[column].db_column is None:
+                    does, breaks = f"renames the column {column}", "they use its old name"
+                    yield self._step(operation.model_name, does, breaks=breaks, column=column)
+            case migrations.AlterField():
+                yield from self._alter_field(operation)
+            case AddIndexConcurrently():
+                yield self._step(operation.model_name, f"adds the index {operation.index.name} beside all work")
+            case migrations.AddIndex():
+                yield self._step(operation.model_name, f"adds the index {operation.index.name}", _BUILDS_INDEX)
+            case migrations.AddConstraint(model_name=model, constraint=constraint):
+                is_known = all(self._is_known(model, name) for name in getattr(constraint, "fields", ()))
+                breaks = "they may write what it refuses" if is_known and not self._is_declared else None
+                slow = _BUILDS_INDEX if isinstance(constraint, models.UniqueConstraint) else _READS_TABLE
+                yield self._step(model, f"adds the constraint {constraint.name}", slow, breaks)
+            case _ if not isinstance(operation, _HARMLESS):
+                is_code = isinstance(operation, migrations.RunPython | migrations.RunSQL)
+                does = "runs code of its own" if is_code else operation.describe()
+                undeclared = "its migration does not say that they may go on (`rolling`)"
+                yield Step(None, does, _UNKNOWN, None if self._is_declared else undeclared)
 
-    def _CreateModel(self, operation: migrations.CreateModel) -> Iterator[Step]:  # noqa: N802 - named like the operation's class
-        yield Step(_table(self._app, operation.name, operation.options), "makes the table")
-
-    def _DeleteModel(self, operation: migrations.DeleteModel) -> Iterator[Step]:  # noqa: N802
-        breaks = "they use the table" if self._is_known(operation.name) else None
-        yield Step(self._table(operation.name), "drops the table", None, breaks)
-
-    def _RenameModel(self, operation: migrations.RenameModel) -> Iterator[Step]:  # noqa: N802
-        before = self._table(operation.old_name)
-        if before != _table(self._app, operation.new_name, self._model(operation.old_name).options):
-            yield self._rename_step(operation.old_name, "renames the table")
-
-    def _AlterModelTable(self, operation: migrations.AlterModelTable) -> Iterator[Step]:  # noqa: N802
-        if self._table(operation.name) != (operation.table or _table(self._app, operation.name, {})):
-            yield self._rename_step(operation.name, "renames the table")
-
-    def _rename_step(self, model: str, does: str) -> Step:
-        return Step(self._table(model), does, None, "they use its old name" if self._is_known(model) else None)
-
-    def _AddField(self, operation: migrations.AddField) -> Iterator[Step]:  # noqa: N802
-        field, table = operation.field, self._table(operation.model_name)
-        does = f"adds the column {operation.name}"
-        if isinstance(field, models.ManyToManyField):
-            yield Step(None, f"makes the table of {operation.name}")
-            return
-        needs = not (field.null or field.has_db_default() or isinstance(field, models.GeneratedField))
-        breaks = (
-            "they insert rows without it (`db_default`)" if needs and self._is_known(operation.model_name) else None
-        )
-        yield Step(table, does, _cost_of_new_column(field), breaks)
-
-    def _RemoveField(self, operation: migrations.RemoveField) -> Iterator[Step]:  # noqa: N802
-        breaks = "they use it" if self._is_known(operation.model_name, operation.name) else None
-        yield Step(self._table(operation.model_name), f"drops the column {operation.name}", None, breaks)
-
-    def _RenameField(self, operation: migrations.RenameField) -> Iterator[Step]:  # noqa: N802
-        if self._model(operation.model_name).fields[operation.old_name].db_column is None:
-            breaks = "they use its old name" if self._is_known(operation.model_name, operation.old_name) else None
-            yield Step(self._table(operation.model_name), f"renames the column {operation.old_name}", None, breaks)
-
-    def _AlterField(self, operation: migrations.AlterField) -> Iterator[Step]:  # noqa: N802
+    def _alter_field(self, operation: migrations.AlterField) -> Iterator[Step]:
         old, new = self._model(operation.model_name).fields[operation.name], operation.field
-        is_known = self._is_known(operation.model_name, operation.name)
-        table, does = self._table(operation.model_name), f"changes the column {operation.name}"
+        step = partial(self._step, operation.model_name, column=operation.name)
+        does = f"changes the column {operation.name}"
         if _database_definition(old) == _database_definition(new):
             return
         if old.null and not new.null:
-            yield Step(table, f"{does} to NOT NULL", _READS_TABLE, "they may write none" if is_known else None)
+            yield step(f"{does} to NOT NULL", _READS_TABLE, "they may write none")
         if new.unique and not old.unique:
-            yield Step(table, f"{does} to unique", _BUILDS_INDEX, "they may write a value again" if is_known else None)
+            yield step(f"{does} to unique", _BUILDS_INDEX, "they may write a value again")
         elif _is_indexed(new) and not _is_indexed(old):
-            yield Step(table, does, _BUILDS_INDEX)
+            yield step(does, _BUILDS_INDEX)
         if old.has_db_default() and not new.has_db_default() and not new.null:
-            yield Step(table, f"{does}: no default any more", None, "they may give no value" if is_known else None)
+            yield step(f"{does}: no default any more", breaks="they may give no value")
         if type(old) is not type(new) or old.max_length != new.max_length:
             if _is_wider(old, new):
-                yield Step(table, f"{does} to longer texts")
+                yield step(f"{does} to longer texts")
             else:
-                breaks = "their values may not fit" if is_known else None
-                yield Step(table, f"{does} to another type", _REWRITES_TABLE, breaks)
+                yield step(f"{does} to another type", _REWRITES_TABLE, "their values may not fit")
 
-    def _AddIndex(self, operation: migrations.AddIndex) -> Iterator[Step]:  # noqa: N802
-        yield Step(self._table(operation.model_name), f"adds the index {operation.index.name}", _BUILDS_INDEX)
-
-    def _AddIndexConcurrently(self, operation: AddIndexConcurrently) -> Iterator[Step]:  # noqa: N802
-        yield Step(self._table(operation.model_name), f"adds the index {operation.index.name} beside all work")
-
-    def _AddConstraint(self, operation: migrations.AddConstraint) -> Iterator[Step]:  # noqa: N802
-        fields = getattr(operation.constraint, "fields", ())
-        is_known = self._is_known(operation.model_name) and all(
-            self._is_known(operation.model_name, name) for name in fields
-        )
-        breaks = "they may write what it refuses" if is_known and not self._is_declared else None
-        slow = _BUILDS_INDEX if isinstance(operation.constraint, models.UniqueConstraint) else _READS_TABLE
-        yield Step(self._table(operation.model_name), f"adds the constraint {operation.constraint.name}", slow, breaks)
+    def _step(
+        self, model: str, does: str, slow: str | None = None, breaks: str | None = None, column: str | None = None
+    ) -> Step:
+        """A step on a model's table, which only breaks what the previous release knows: the table, or its column."""
+        return Step(self._table(model), does, slow, breaks if self._is_known(model, column) else None)
 
     def _model(self, name: str) -> ModelState:
         model: ModelState = self._state.models[self._app, name.lower()]

@@ -6,7 +6,7 @@ drops the Content-Length of a request that also has `Transfer-Encoding: chunked`
 Django goes by the length and would see an empty one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
@@ -15,6 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from core.errors import BodyTooLarge, GatewayError, InvalidRequest, LengthRequired, MalformedRequest, UriTooLong
+from gateway.middleware import Middleware
 from gateway.pipeline.batches import batch_paths
 from gateway.surfaces.problems import error_response, is_machine_path
 
@@ -79,11 +80,8 @@ def _read(environ: Mapping[str, Any]) -> bytes | None:
     return body
 
 
-class BodyLimitMiddleware:
+class BodyLimitMiddleware(Middleware):
     """Refuses requests that are too large, and gives the view a complete body."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         query = request.META.get("QUERY_STRING", "")

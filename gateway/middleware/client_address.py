@@ -11,6 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from core.ip_addresses import Address, AddressList, parse_address
+from gateway.middleware import Middleware
 
 _THIS_MACHINE = IPv4Address("127.0.0.1")
 
@@ -34,11 +35,11 @@ def forwarded_address(peer: Address, forwarded_for: str, proxies: AddressList) -
     return address
 
 
-class ClientAddressMiddleware:
+class ClientAddressMiddleware(Middleware):
     """Sets `request.client_address`, and drops X-Forwarded-Proto unless a known proxy sent it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
+        super().__init__(get_response)
         self.proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:

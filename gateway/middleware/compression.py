@@ -13,6 +13,7 @@ from backports.zstd import ZstdCompressor
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
+from gateway.middleware import Middleware
 from gateway.surfaces.rendering import PARTIAL
 from gateway.surfaces.routes import is_for_programs
 
@@ -54,14 +55,11 @@ CODINGS: Final[Mapping[str, Callable[[], Compressor]]] = {"zstd": _Zstd, "gzip":
 """The content codings, the preferred ones first."""
 
 
-class CompressionMiddleware:
+class CompressionMiddleware(Middleware):
     """Compresses the answers to programs.
 
     The ETag stays: it is the version of the object, however it is encoded, and a client sends it back in If-Match.
     """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)

@@ -12,6 +12,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from core.text.invisible import RIGHT_TO_LEFT, escaped_in_json, mark_invisible, replace_invisible
+from gateway.middleware import Middleware
 
 _USED_BY_TEMPLATES = "\t\n\r\u00a0\u202f"
 """Invisible characters that our own texts and templates use: line ends and non-breaking spaces."""
@@ -32,11 +33,8 @@ _VISIBLE_ATTRIBUTE = re.compile(r"(\s(?:title|aria-label|alt|placeholder)=)(\"[^
 _FIRST_TAG = re.compile(r"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
 
 
-class DeceivingTextMiddleware:
+class DeceivingTextMiddleware(Middleware):
     """Marks invisible characters in every page, and isolates right-to-left text."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)

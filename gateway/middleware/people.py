@@ -6,7 +6,6 @@ step: a file is served from its package under its own name, and a fingerprint of
 """
 
 import hashlib
-from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -22,6 +21,7 @@ from django.utils.http import urlencode
 from django.utils.translation import get_language
 from whitenoise import middleware as whitenoise
 
+from gateway.middleware import Middleware
 from gateway.surfaces.problems import in_language_of_request, is_machine_path
 from keys.sign_in import login_throttle
 from keys.sign_in.sessions import note_seen
@@ -39,11 +39,8 @@ class WhiteNoiseMiddleware(whitenoise.WhiteNoiseMiddleware):  # type: ignore[mis
         return response
 
 
-class LanguageMiddleware:
+class LanguageMiddleware(Middleware):
     """Chooses the language of pages for each request; the back office is only in English."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if is_machine_path(request.path) or request.path.startswith("/admin/"):

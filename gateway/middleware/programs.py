@@ -1,20 +1,16 @@
 """Sends requests of programs straight to their views, and renders all their errors as problem details."""
 
-from collections.abc import Callable
-
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 
 from core.errors import GatewayError, NotFound
+from gateway.middleware import Middleware
 from gateway.surfaces.problems import as_problem, error_of, error_response, is_machine_path, problem_response
 from gateway.surfaces.routes import is_for_programs, route_of
 
 
-class ProgramsMiddleware:
+class ProgramsMiddleware(Middleware):
     """Answers requests to the paths of programs without the middleware for browsers, hence without sessions."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not is_for_programs(request.path_info):
@@ -29,11 +25,8 @@ class ProgramsMiddleware:
             return problem_response(request, error_of(error))
 
 
-class ProblemMiddleware:
+class ProblemMiddleware(Middleware):
     """Renders errors as problem details on machine paths, and a GatewayError elsewhere as a page."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)

@@ -26,6 +26,7 @@ from core.rate_limits import (
     count,
     current_limits,
 )
+from gateway.middleware import Middleware
 from gateway.middleware.people import CONTENT_SECURITY_POLICY
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response, in_language_of_request
@@ -50,11 +51,11 @@ class PathLimits:
         return next((policy for pattern, policy in self._patterns if pattern.fullmatch(path)), None)
 
 
-class RateLimitMiddleware:
+class RateLimitMiddleware(Middleware):
     """Counts every request, refuses those over a limit, and tells in every response how much is left."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
+        super().__init__(get_response)
         configuration = settings.CONFIGURATION.RateLimiting
         self.enabled = configuration.Enabled
         self.global_policy = Policy.of(RateCategory.GLOBAL, configuration.Global)

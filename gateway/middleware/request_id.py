@@ -1,7 +1,6 @@
 """Gives every request its id, access log line, metrics and trace."""
 
 import re
-from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 from uuid import uuid4
@@ -9,6 +8,7 @@ from uuid import uuid4
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from core import tracing
+from gateway.middleware import Middleware
 from gateway.monitoring import metrics
 from gateway.monitoring.logs import request_id, write_access_line
 from gateway.surfaces.routes import metric_label
@@ -23,11 +23,8 @@ _PROBE_PATHS: Final = frozenset({"/health", "/health/ready", "/metrics"})
 _VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
-class RequestIdMiddleware:
+class RequestIdMiddleware(Middleware):
     """Takes the client's X-Request-Id or creates one, and adds it to the response and to every log line in between."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         started = request.META.get(ARRIVED_AT) or perf_counter()

@@ -33,7 +33,7 @@ from gateway.monitoring import metrics_folder
 from gateway.monitoring.certificates import certificates
 from gateway.monitoring.readiness import readiness
 from gateway.monitoring.workers import find_lost_workers, find_workers
-from keys.models import ApiKey
+from keys.models.api_keys import valid_keys
 
 if not metrics_folder.is_chosen():
     metrics_folder.use_for_web()
@@ -282,8 +282,7 @@ def _deliveries(state: DeliveryState) -> dict[str, Any]:
 
 
 def _keys() -> Iterator[Metric]:
-    now = timezone.now()
-    valid = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now)
+    now, valid = timezone.now(), valid_keys()
     expiring = ((name, valid.filter(expires_at__lte=now + time).count()) for name, time in _SOON.items())
     yield _labelled("api_keys_expiring", "Valid API keys that expire within this time.", "within", expiring)
 

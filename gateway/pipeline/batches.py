@@ -82,17 +82,21 @@ def load_batch(document: Any) -> Batch:
     return batch
 
 
-@dataclass(frozen=True, slots=True)
-class ItemInputs:
-    """An item of a batch, well-formed or not, as the input of a call."""
+@dataclass(slots=True)
+class Item:
+    """An item of a batch, well-formed or not, as the input of a call; and what came of it.
 
+    `id` is the object that it names, if any. The result is an answer, an error, or None if it was skipped.
+    """
+
+    index: int
     document: Any
     id: UUID | None = field(init=False)
-    """The object that the item names, if any."""
+    result: Answer | Exception | None = None
 
     def __post_init__(self) -> None:
         named = self.document.get("id") if isinstance(self.document, dict) else None
-        object.__setattr__(self, "id", parse_guid(named) if isinstance(named, str) else None)
+        self.id = parse_guid(named) if isinstance(named, str) else None
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -179,20 +183,6 @@ SECONDS_UNTIL_WRITE = 15.0
 """How long after the intents of a chunk its last write may still be sent, if the domain controller is slow."""
 
 
-@dataclass(slots=True)
-class Item:
-    """One item and its result: an answer, an error, None if it was skipped."""
-
-    index: int
-    inputs: ItemInputs
-    result: Answer | Exception | None = None
-
-    @property
-    def id(self) -> UUID | None:
-        """The object that the item names, if any."""
-        return self.inputs.id
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready(RecordedWrite):
     """The change of an item whose intent is recorded, so that it may be written."""
@@ -219,7 +209,7 @@ def execute_batch(
     `first` is the index of the first item, if these are a part of a larger batch.
     """
     charge(call, documents, items=len(documents))
-    items = [Item(index, ItemInputs(document)) for index, document in enumerate(documents, first)]
+    items = [Item(index, document) for index, document in enumerate(documents, first)]
     _Batch(operation, call, items, stop=on_error == "stop").run()
     return items
 
@@ -283,7 +273,7 @@ class _Batch:
     def _prepare(self, item: Item, prefetch: Prefetch | None) -> Change | None:
         """Return the change that an item has to write, or None if the item already has its result."""
         call = replace(self._call, batch_index=item.index, prefetch=prefetch)
-        change = self._take_step(item, partial(prepare, self._operation, call, item.inputs))
+        change = self._take_step(item, partial(prepare, self._operation, call, item))
         if isinstance(item.result, errors.Unavailable | OutOfTime) and not isinstance(item.result, NotReplicatedYet):
             self._give_up(item.result)
         return change
@@ -399,7 +389,7 @@ class _Batch:
         intents = [
             log.Intent(
                 operation=self._operation.name,
-                target=target_by_id(self._operation, item.inputs.arguments.get("id")),
+                target=target_by_id(self._operation, item.arguments.get("id")),
                 batch_index=item.index,
             )
             for item in untried

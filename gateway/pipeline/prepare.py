@@ -67,7 +67,7 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
             if operation.effect is not Effect.CHANGE:
                 return perform(operation, call, accepted)
             recording.require_preview_allowed(call)
-            if (answer := _answer_of_interrupted_attempt(operation, call)) is not None:
+            if not call.dry_run and (answer := replay.find_answer(call, operation)) is not None:
                 recording.record_replayed(operation, call, inputs.arguments, answer.body)
                 return answer
             return _judge(operation, call, accepted)
@@ -77,15 +77,6 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
     except Exception:
         record_refusal(operation, call, inputs.arguments, GatewayError.code)
         raise
-
-
-def _answer_of_interrupted_attempt(operation: Operation, call: Call) -> Answer | None:
-    """The answer of an earlier attempt of this request that took effect, but was killed before it could answer."""
-    replayed = None if call.dry_run else replay.find_answer(call, operation)
-    if replayed is None:
-        return None
-    status, body = replayed
-    return held_answer(call, body) if status == 202 else Answer(status, body)
 
 
 def prepare_again(change: Change) -> Answer | Change:

@@ -25,6 +25,8 @@ from directory.lookup.access import find_object
 from directory.lookup.visibility import visibility_of
 from directory.queries.reading import read_record
 from directory.shapes.record import DirectoryObject
+from gateway.pipeline.inputs import Answer
+from gateway.pipeline.perform import held_answer
 from gateway.pipeline.recording import require_preview_allowed
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
@@ -47,8 +49,8 @@ def attempts_with_effects(attempts: Sequence[UUID]) -> set[UUID]:
     return {attempt for attempt in found if attempt is not None}
 
 
-def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
-    """Return status and body of the answer that an interrupted attempt of this call could not give any more.
+def find_answer(call: Call, operation: Operation) -> Answer | None:
+    """Return the answer that an interrupted attempt of this call could not give any more.
 
     None if there was no attempt, if it did nothing, or if the call can simply run again, since what is already done
     changes nothing then. Raises what reading the object raises.
@@ -109,16 +111,16 @@ def _objects_of(operation: Operation, arguments: Mapping[str, str], body: Any) -
             yield guid
 
 
-def _answer_of(record: OperationRecord, call: Call, operation: Operation) -> tuple[int, Any] | None:
+def _answer_of(record: OperationRecord, call: Call, operation: Operation) -> Answer | None:
     if record.outcome == Outcome.QUEUED and record.change_request_id is not None:
-        return 202, queued_answer(ChangeRequest.objects.get(id=record.change_request_id))
+        return held_answer(call, queued_answer(ChangeRequest.objects.get(id=record.change_request_id)))
     if operation.output is None:
-        return operation.status, None
+        return Answer(operation.status)
     if operation.output is DirectoryObject and record.target_id is not None:
-        return operation.status, read_record(call, record.target_id)
+        return Answer(operation.status, read_record(call, record.target_id))
     members = getattr(operation.output, "__annotations__", {})
     if members and set(members) <= set(SECRET_MEMBERS):
-        return operation.status, dict.fromkeys(members)
+        return Answer(operation.status, dict.fromkeys(members))
     return None
 
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from core.call import Call
 from core.errors import NotFound
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Id, Moment, example, load_body, load_query, parse_guid, render_timestamp
+from core.shapes import Body, Id, Moment, as_record, example, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.reading import read_query
 from gateway.surfaces.views import ProgramViewSet, StrictRequest
 from keys.authentication import LaxSessionAuthentication, SessionAuthentication, identify_session
@@ -137,15 +137,7 @@ class SessionsViewSet(ProgramViewSet):
         own = stored_key_of(request._request)
 
         def render(session: Any) -> PersonSessionRecord:
-            return {
-                "id": str(session.id),
-                "current": session.session_key == own,
-                "startedAt": render_timestamp(session.started_at),
-                "lastSeenAt": render_timestamp(session.last_seen_at),
-                "expiresAt": render_timestamp(session.expires_at),
-                "address": session.address,
-                "userAgent": session.user_agent,
-            }
+            return as_record(PersonSessionRecord, session, current=session.session_key == own)
 
         found = sessions.sessions_of(request.auth.person.id)
         return Response(page_of(request.auth, found, query=query, order=("-last_seen_at", "id"), render=render))

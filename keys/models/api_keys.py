@@ -156,6 +156,12 @@ class ApiKey(models.Model):
         return "active"
 
 
+def valid_keys() -> models.QuerySet[ApiKey]:
+    """The keys that are neither revoked nor expired, whatever the state of their owners."""
+    is_unexpired = models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now())
+    return ApiKey.objects.filter(is_unexpired, revoked_at=None)
+
+
 class Link(models.Model):
     """Lets a key manage one directory. The integration sends its Client ID in X-Client-Id."""
 

@@ -22,7 +22,7 @@ import structlog
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from active_directory import Client, Entry, UserAccountControl, filetime_to_datetime
@@ -34,8 +34,9 @@ from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import is_within_any
 from directory.lookup.connection import get_client
-from keys.models import AccessToken, ApiKey, Person, PersonSession
+from keys.models import AccessToken, Person, PersonSession
 from keys.models.agents import AgentGrant
+from keys.models.api_keys import valid_keys
 from keys.people import directory_groups
 
 CHECK_EVERY = timedelta(seconds=60)
@@ -107,8 +108,7 @@ def require_present(person: Person) -> None:
 
 def check_all() -> None:
     """Check everybody who has a session, a valid key or an agent, one directory after another."""
-    valid = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-    keys = ApiKey.objects.filter(valid, owner=OuterRef("pk"), revoked_at__isnull=True)
+    keys = valid_keys().filter(owner=OuterRef("pk"))
     sessions = PersonSession.objects.filter(person=OuterRef("pk"))
     agents = AgentGrant.objects.filter(person=OuterRef("pk"), ended_at__isnull=True, expires_at__gt=timezone.now())
     in_use = Person.objects.filter(

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from core.call import Call
 from core.operation import rest_operation
-from core.shapes import Moment, render_timestamp
+from core.shapes import Moment, as_record, render_timestamp
 from gateway.monitoring.certificates import Kind, certificates
 from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
 from gateway.monitoring.workers import HEARTBEAT_LIFETIME, Worker, find_workers
@@ -76,7 +76,7 @@ def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation tak
             {"name": check.name, "status": "ok" if check.detail is None else "unavailable", "detail": check.detail}
             for check in checks
         ],
-        "workers": [{"name": item.name, "seenAt": render_timestamp(item.seen_at) or ""} for item in found],
+        "workers": [as_record(WorkerJson, worker) for worker in found],
         "certificates": _find_ends(checks),
     }
 
@@ -84,15 +84,9 @@ def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation tak
 def _find_ends(checks: list[Check]) -> list[CertificateEndJson]:
     if any(check.detail is not None for check in checks if check.name == "database"):
         return []
+    ends = certificates.ends(wait_seconds=_CERTIFICATE_WAIT_SECONDS)
     return [
-        {
-            "directory": end.directory,
-            "kind": end.kind,
-            "name": end.name,
-            "endsAt": render_timestamp(end.at) or "",
-            "endsSoon": end.expires_soon,
-        }
-        for end in certificates.ends(wait_seconds=_CERTIFICATE_WAIT_SECONDS)
+        as_record(CertificateEndJson, end, endsAt=render_timestamp(end.at), endsSoon=end.expires_soon) for end in ends
     ]
 
 

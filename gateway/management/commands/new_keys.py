@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from core.secrets.keyring import new_encryption_key, new_log_key, new_secret_key
+from core.secrets.keyring import new_encryption_key, new_random_key
 
-_MAKERS: Final = {"secret": new_secret_key, "encryption": new_encryption_key, "log": new_log_key}
+_MAKERS: Final = {"secret": new_random_key, "encryption": new_encryption_key, "log": new_random_key}
 _FILES: Final = {"secret": "secret-key", "encryption": "encryption-keys", "log": "log-keys"}
 
 

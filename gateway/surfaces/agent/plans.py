@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from core.call import Call, SupervisionLevel
-from core.errors import Conflict, GatewayError, InvalidRequest, UnknownMember
+from core.errors import Conflict, GatewayError, InvalidRequest, UnknownMember, invalid_member
 from core.operation import Operation
 from gateway import pipeline
 from gateway.pipeline.execute import capture_error
@@ -110,7 +110,7 @@ class ChangePlan:
         except InvalidRequest as refusal:
             (error,) = refusal.errors
             inner = str(error.pointer).removeprefix("#/").removeprefix("arguments/")
-            raise _bad(f"changes/{self._places[place]}/arguments/{inner}", error.detail) from None
+            raise invalid_member(f"changes/{self._places[place]}/arguments/{inner}", error.detail) from None
 
 
 _UNDONE: Final = "This call changed nothing; if it is a retry, the call before may have: see my_changes."
@@ -121,21 +121,17 @@ def _expanded(place: int, change: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """A change of each of the objects that `ids` names, or the one that its arguments are for."""
     where = f"changes/{place}"
     if not isinstance(change, dict) or change.keys() - {"tool", "arguments", "ids"}:
-        raise _bad(where, "must have tool and arguments, and may have ids")
+        raise invalid_member(where, "must have tool and arguments, and may have ids")
     tool, arguments, ids = change.get("tool"), change.get("arguments"), change.get("ids")
     if tool not in PLANNABLE:
-        raise _bad(f"{where}/tool", f"must be one of {', '.join(PLANNABLE)}")
+        raise invalid_member(f"{where}/tool", f"must be one of {', '.join(PLANNABLE)}")
     if not isinstance(arguments, dict) or "reason" in arguments:
-        raise _bad(f"{where}/arguments", "must be an object, without reason")
+        raise invalid_member(f"{where}/arguments", "must be an object, without reason")
     if tool == "change_account" and arguments.get("kind") == RUN_KIND:
-        raise _bad(f"{where}/arguments/kind", "is for change_account alone: name the accounts")
+        raise invalid_member(f"{where}/arguments/kind", "is for change_account alone: name the accounts")
     if ids is None:
         yield tool, arguments
         return
     if not isinstance(ids, list) or not ids or not all(isinstance(id, str) for id in ids) or "id" in arguments:
-        raise _bad(f"{where}/ids", "must be a list of ids, in place of id in arguments")
+        raise invalid_member(f"{where}/ids", "must be a list of ids, in place of id in arguments")
     yield from ((tool, {**arguments, "id": id}) for id in dict.fromkeys(ids))
-
-
-def _bad(where: str, detail: str) -> InvalidRequest:
-    return InvalidRequest.naming(detail, pointer=f"#/{where}", subject=f"#/{where}")

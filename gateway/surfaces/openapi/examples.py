@@ -3,17 +3,20 @@
 Examples are made from the schemas, so that they fit them and no operation has to bring one of its own.
 """
 
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import error_classes, problem_type
 from gateway.surfaces.openapi.components import PROBLEMS
-from gateway.surfaces.openapi.member_descriptions import MEMBERS
 
 _GUID: Final = "7d2d8a0e-3c55-4f2f-9d7f-0d6a3c0a2f11"
 _TIME: Final = "2026-07-01T08:30:00Z"
 _FORMATS: Final = MappingProxyType({"uuid": _GUID, "date-time": _TIME, "uri-reference": f"/api/ad/users/{_GUID}"})
+MEMBERS = tomllib.loads(Path(__file__).with_name("member_descriptions.toml").read_text("utf-8"))
+"""What members mean: by name, and below a shape's name where a name means something else in that shape."""
 _DEEP: Final = 12
 """How many levels an example has at most: a shape may contain itself."""
 _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -102,7 +105,7 @@ def complete(result: dict[str, Any], **__: Any) -> dict[str, Any]:
     schemas = components["schemas"]
     for shape, schema in schemas.items():
         for name, member in schema.get("properties", {}).items():
-            member.setdefault("description", MEMBERS.get(f"{shape}.{name}", MEMBERS.get(name, "")))
+            member.setdefault("description", MEMBERS.get(shape, MEMBERS).get(name, MEMBERS.get(name, "")))
     examples = components.setdefault("examples", {})
     for answer in _answers(result):
         for kind, content in answer.get("content", {}).items():

@@ -23,7 +23,7 @@ from approvals.shapes import RequestLineJson, line_as_json
 from core.call import Call
 from core.database import own_rows
 from core.operation import SIGNED_IN, Risk, rest_operation
-from core.paging import Page, PageQuery, page_of
+from core.paging import Page, PageQuery, page_of, rows_after
 from core.shapes import WHOLE_NUMBER, CommaList, Flag, Id, Query
 from operations.approvals.change_requests.requests import (
     DECIDE,
@@ -181,13 +181,7 @@ def _grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[
         .annotate(group=_GROUP)
         .values("group")
         .annotate(
-            rank=Min(_RANK),
-            oldest=Min("created_at"),
-            newest=Max("created_at"),
-            soonest=Min("expires_at"),
-            object=Min("target_dn"),
-            owner=Min("requester"),
-            key=Min(_SORT_COLUMNS["key"]),
+            **{name: Max(column) if name == "newest" else Min(column) for name, column in _SORT_COLUMNS.items()},
             count=Count("id"),
             **{risk.value: Count("id", filter=Q(risk=risk.value)) for risk in Risk},
         )
@@ -251,19 +245,9 @@ def _ids_of_next(query: FindNext, requests: QuerySet[ChangeRequest], after: Chan
     ordered = requests.annotate(**columns).order_by(*names).exclude(id__in=left_out).values_list("id", flat=True)
     if after is not None:
         mine = ChangeRequest.objects.filter(id=after.id).annotate(**columns).values(*columns, "id").first()
-        if mine and (behind := list(ordered.filter(_behind(names, mine))[:_MAX_CANDIDATES])):
+        if mine and (behind := list(ordered.filter(rows_after(names, mine))[:_MAX_CANDIDATES])):
             return behind
     return list(ordered[:_MAX_CANDIDATES])
-
-
-def _behind(names: Sequence[str], mine: dict[str, Any]) -> Q:
-    """The condition that selects the rows behind one, by columns that are each ascending or descending."""
-    found, equal = Q(), Q()
-    for name in names:
-        field, step = name.lstrip("-"), "lt" if name.startswith("-") else "gt"
-        found |= equal & Q(**{f"{field}__{step}": mine[field]})
-        equal &= Q(**{field: mine[field]})
-    return found
 
 
 @rest_operation(

@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
-from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -27,6 +26,7 @@ from directory.protection.rules import contains_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from keys.models import ApiKey, Person
+from keys.models.api_keys import valid_keys
 from keys.permission_catalogue import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.scopes import bases_inside_scopes, scopes_of, scopes_of_people
@@ -52,8 +52,7 @@ def find_holders(client: Client, connection_id: UUID) -> list[Holder]:
 
     All scopes are read in one search. A scope whose object no longer exists contains nothing.
     """
-    is_good = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    keys = ApiKey.objects.filter(is_good, revoked_at=None, owner__is_active=True, links__connection_id=connection_id)
+    keys = valid_keys().filter(owner__is_active=True, links__connection_id=connection_id)
     keys = keys.select_related("owner", "role").distinct()
     people = Person.objects.filter(Q(connection=None) | Q(connection_id=connection_id), is_active=True)
     everybody = {*people, *(key.owner for key in keys)}

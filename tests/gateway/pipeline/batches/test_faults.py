@@ -14,7 +14,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence
 from gateway.pipeline import batches
-from gateway.pipeline.batches import ItemInputs
+from gateway.pipeline.batches import Item
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -200,14 +200,14 @@ def test_what_nobody_foresaw_is_one_item_s_affair(
     integration: Integration, users: Users, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = users(3)
-    original = ItemInputs.validate
+    original = Item.validate
 
-    def validate(self: ItemInputs, *args: Any) -> Any:
+    def validate(self: Item, *args: Any) -> Any:
         if self.id == some[1]:
             raise RuntimeError("secret internals")
         return original(self, *args)
 
-    monkeypatch.setattr(ItemInputs, "validate", validate)
+    monkeypatch.setattr(Item, "validate", validate)
     answer = send(integration, "update", [titled(guid, "x") for guid in some])
     assert (statuses(answer), codes(answer)[1]) == ([200, 500, 200], "Server.Error")
     assert "internals" not in str(answer.body)

@@ -11,7 +11,7 @@ from core.operation import Operation, operations
 from core.shapes import load_body
 from directory.models import DirectoryConnection
 from gateway.management.openapi import document
-from gateway.pipeline.batches import ItemInputs, batch_shape, item_shape
+from gateway.pipeline.batches import Item, batch_shape, item_shape
 from lab.directory import Directory, random_name
 from tests.audit.calls import CALL
 from tests.gateway.pipeline.batches.sending import records, send, statuses, titled
@@ -232,4 +232,4 @@ def test_the_shapes_have_valid_examples(operation: Operation) -> None:
         for example in schema["examples"]:
             load_body(shape, example)
     for item in batch_shape(operation).model_json_schema()["examples"][0]["items"]:
-        ItemInputs(item).validate(operation, CALL)
+        Item(0, item).validate(operation, CALL)
