@@ -5,17 +5,16 @@ An IPv6 address may embed an IPv4 address to which the network forwards what is 
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
 
 from core.text.messages import message
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_MAPPED: Final = IPv6Network("::ffff:0:0/96")
-_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")  # RFC 4291, 2.4: the only block that IANA has ever allocated from
-_NAT64: Final = IPv6Network("64:ff9b::/96")  # RFC 6052, 2.1: the network translates to the embedded IPv4 address
-_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214, 6.1: the upper half of an interface's identifier
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # RFC 4291, 2.4: the only block that IANA has ever allocated from
+_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052, 2.1: the network translates to the embedded IPv4 address
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214, 6.1: the upper half of an interface's identifier
 
 
 def parse_address(text: str) -> Address | None:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import secrets
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db import models
@@ -17,8 +17,8 @@ from django.http import HttpRequest
 from core.database import shared_clock
 from core.secrets.encryption import EncryptedTextField, UndecryptableSecret
 
-LIFETIME: Final = timedelta(minutes=5)
-_PARAMETER: Final = "shown"
+LIFETIME = timedelta(minutes=5)
+_PARAMETER = "shown"
 
 
 class ShownOnce(models.Model):

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import structlog
@@ -46,8 +46,8 @@ from keys.models.api_keys import valid_keys
 from keys.people.account_status import require_present
 
 MAX_GRACE = timedelta(days=30)
-EXPIRES_WITHIN: Final = timedelta(days=30)
-UNUSED_FOR: Final = timedelta(days=90)
+EXPIRES_WITHIN = timedelta(days=30)
+UNUSED_FOR = timedelta(days=90)
 
 _NOTED_EVERY = timedelta(minutes=1)
 _noted: dict[UUID, float] = {}

@@ -1,12 +1,12 @@
 """Notes on each request who made it and from where, for logs and limits. Nothing is authorized by these notes."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.http import HttpRequest
 
 from core.call import Call
 
-IS_IDENTIFIED: Final = "gateway.is_identified"
+IS_IDENTIFIED = "gateway.is_identified"
 """The key in `request.META` that is set once the caller is known."""
 
 

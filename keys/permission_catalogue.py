@@ -5,7 +5,7 @@ The texts are English, as operations and documents give them; pages translate th
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
@@ -241,14 +241,14 @@ MEANINGS = {
     name: Meaning(group, *words) for group, permissions in _CATALOGUE.items() for name, words in permissions.items()
 }
 
-GRANTABLE: Final = frozenset(
+GRANTABLE = frozenset(
     name
     for name, meaning in MEANINGS.items()
     if not meaning.group.startswith("The gateway") and name != "directory.manage_changetemplate"
 )
 """The permissions that a role may have. Only people manage roles, keys, people, connections and templates."""
 
-APPS: Final = ("approvals", "audit", "directory", "keys")
+APPS = ("approvals", "audit", "directory", "keys")
 """The apps whose permissions the gateway's operations ask for. The rest are Django's own."""
 
 
@@ -301,7 +301,7 @@ class Preset:
         return self.permissions & GRANTABLE
 
 
-PRESETS: Final = (
+PRESETS = (
     Preset(
         "help-desk",
         _("Help desk"),
@@ -341,7 +341,7 @@ PRESETS: Final = (
 )
 
 
-FOR_ROLES: Final = tuple(preset for preset in PRESETS if preset.name != "administrator")
+FOR_ROLES = tuple(preset for preset in PRESETS if preset.name != "administrator")
 """Without the administrator: keys cannot administer the gateway, so that such a role could only read."""
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -12,9 +12,9 @@ from core.deadlines import current_deadline, require_time
 from core.shapes import WHOLE_NUMBER, Query
 from keys.permissions.cache import read_state
 
-_MAX_SECONDS: Final = 60
-_POLL_SECONDS: Final = 0.5
-_MAX_WAITING: Final = 2
+_MAX_SECONDS = 60
+_POLL_SECONDS = 0.5
+_MAX_WAITING = 2
 """In one process, which has eight threads: each wait occupies one."""
 
 _lock = threading.Lock()
@@ -35,7 +35,7 @@ class WaitingQuery(Query):
     ] = 0
 
 
-AT_ONCE: Final = WaitingQuery()
+AT_ONCE = WaitingQuery()
 
 
 def wait_for_end(

@@ -6,15 +6,15 @@ keepalive). If it was sealing the log, every worker would wait for its lock, sin
 Without statistics of a table PostgreSQL may take a short query for a long one, and compiles it for half a second.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from django.db import DatabaseError
 from django.db.backends.signals import connection_created
 
-_IDLE: Final = "30s"
+_IDLE = "30s"
 """Between two statements of a transaction. The gateway's own transactions compute only briefly in between."""
 
-_NAME: Final = "idle_in_transaction_session_timeout"
+_NAME = "idle_in_transaction_session_timeout"
 
 
 def watch() -> None:

@@ -6,7 +6,7 @@ measures its host's offset when it opens a database connection, at most twice a 
 
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from django.db import DatabaseError
@@ -15,8 +15,8 @@ from django.utils import timezone
 
 _logger = structlog.get_logger(__name__)
 
-_MEASURE_EVERY_SECONDS: Final = 30.0
-_TOLERANCE: Final = timedelta(seconds=1)
+_MEASURE_EVERY_SECONDS = 30.0
+_TOLERANCE = timedelta(seconds=1)
 """Leases and deadlines allow for this much; on a busy machine the measurement itself is off by a part of it."""
 
 

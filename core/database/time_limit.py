@@ -3,20 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from django.db import OperationalError, connection, transaction
 
 from core.deadlines import OutOfTime
 from core.text.messages import message
 
-_STEPS: Final = 10_000
+_STEPS = 10_000
 """How many steps SQLite takes between two looks at the clock: well below a millisecond."""
-_CANCELLED: Final = "57014"
+_CANCELLED = "57014"
 """PostgreSQL's SQLSTATE `query_canceled`."""
 
 
-WEB_SECONDS: Final = 3.0
+WEB_SECONDS = 3.0
 """No query of a read from the web may take longer: it would hold one of the threads that serve everybody."""
 
 

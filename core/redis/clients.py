@@ -11,7 +11,7 @@ from functools import cached_property
 from hashlib import sha1
 from threading import Lock, local
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from redis import ConnectionError as ConnectionLost
@@ -36,7 +36,7 @@ TIMEOUT = 0.5
 """Seconds. A Redis that does not answer must not hold up the request for long."""
 PAUSE = 1.0
 """Seconds without another attempt after a failure: not every request must pay the timeout while Redis is away."""
-SENTINEL_SECONDS: Final = 0.5
+SENTINEL_SECONDS = 0.5
 """How long to wait for one Sentinel before asking the next. The one that answered is asked first from then on."""
 
 

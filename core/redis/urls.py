@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from core.configuration import BadConfiguration
 
-_SENTINEL_URL: Final = re.compile(
+_SENTINEL_URL = re.compile(
     r"(?P<scheme>sentinels?)://(?:(?P<credentials>[^/?#@]*)@)?(?P<addresses>[^/?#@]+)"
     r"/(?P<service>[A-Za-z0-9._-]+)(?:/(?P<database>\d{1,4}))?(?:\?(?P<query>[^#]*))?"
 )
-_SENTINEL_PORT: Final = 26379
+_SENTINEL_PORT = 26379
 _PASSWORD, _USERNAME = "sentinel_password", "sentinel_username"
-_TLS: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """Parameters of redis-py that name PEM files."""
-_FORMS: Final = (
+_FORMS = (
     "REDIS_URL: must be redis://host:port/number, rediss://…, unix:///socket or sentinel://host:port,host:port/name; "
     "in its password /, ?, #, @, : and % are percent-encoded"
 )

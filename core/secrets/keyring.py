@@ -10,15 +10,14 @@ import secrets
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
 
 from cryptography.fernet import Fernet
 
 from core.configuration import SECRET_VARIABLES, BadConfiguration
 
-SHORTEST: Final = 32
+SHORTEST = 32
 """Characters of the secret key and of the first log key."""
-FILES: Final = ("secret-key", "encryption-keys", "log-keys")
+FILES = ("secret-key", "encryption-keys", "log-keys")
 """In the data directory of a single machine."""
 
 

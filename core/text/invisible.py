@@ -6,7 +6,6 @@ Names and reasons that somebody else chose may contain them to pass for somethin
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import Final
 
 _CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
 """Control and format characters (bidirectional ones, joiners, tags, the soft hyphen), line ends, and what has no
@@ -25,7 +24,7 @@ _JOIN_NOTHING = frozenset("ءٴ\u06dd")
 _JOIN_ONE_SIDE = frozenset("آأؤإاةدذرزوٱٲٳٵٶٷڈډڊڋڌڍڎڏڐڑڒړڔڕږڗژڙۀۃۄۅۆۇۈۉۊۋۍۏےۓەۮۯ")
 
 _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-RIGHT_TO_LEFT: Final = re.compile(rf"[{_RIGHT_TO_LEFT}](?:[ '’._\u200c\u200d\-]{{0,2}}[{_RIGHT_TO_LEFT}])*")
+RIGHT_TO_LEFT = re.compile(rf"[{_RIGHT_TO_LEFT}](?:[ '’._\u200c\u200d\-]{{0,2}}[{_RIGHT_TO_LEFT}])*")
 """Words that are read from right to left, with what joins them into one name."""
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations, islice, product
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final
 
 from core.text.invisible import has_invisible, is_invisible
 from core.text.messages import message
@@ -83,11 +81,11 @@ def _read() -> dict[str, str]:
     return {character: form for form, characters in rows for character in characters}
 
 
-_FORMS: Final = _read()
-_TABLE: Final = str.maketrans(_FORMS)
-_AMBIGUOUS: Final = MappingProxyType({"l": "i1l", "i": "l1", "1": "li", "o": "0", "0": "o", "m": ("rn",), "rn": ("m",)})
+_FORMS = _read()
+_TABLE = str.maketrans(_FORMS)
+_AMBIGUOUS = {"l": "i1l", "i": "l1", "1": "li", "o": "0", "0": "o", "m": ("rn",), "rn": ("m",)}
 """ASCII letters and digits that look like others when case does not matter."""
-_LIKE_LATIN: Final = tuple(
+_LIKE_LATIN = tuple(
     str.maketrans(
         {
             form: character

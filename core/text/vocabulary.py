@@ -61,13 +61,13 @@ def in_sentence(label: str) -> str:
     return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
 
 
-_RISKS: Final[Mapping[str, Promise]] = {
+_RISKS = {
     "ordinary": pgettext_lazy("risk", "ordinary"),
     "destructive": pgettext_lazy("risk", "destructive"),
     "security": pgettext_lazy("risk", "security"),
 }
 
-WORDS: Final = tuple(
+WORDS = tuple(
     word
     for line in (
         # rows of the gateway's own tables, one and many

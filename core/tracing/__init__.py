@@ -14,15 +14,15 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from core.configuration import BadConfiguration
 
 if TYPE_CHECKING:  # it imports the SDK
     from core.tracing.span_export import Recorder
 
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 Kind = Literal["server", "client", "consumer", "internal"]
 Value = str | int | float | bool
@@ -36,7 +36,7 @@ def _is_wanted(environment: Mapping[str, str]) -> bool:
     return not is_off and any(environment.get(name) for name in _ENDPOINTS)
 
 
-IS_ON: Final = _is_wanted(os.environ)
+IS_ON = _is_wanted(os.environ)
 """Whether this process records traces."""
 
 
@@ -56,7 +56,7 @@ class _NoSpan:
     def fail(self, reason: str) -> None: ...
 
 
-_NOTHING: Final = nullcontext(_NoSpan())
+_NOTHING = nullcontext(_NoSpan())
 
 
 def require_usable(environment: Mapping[str, str]) -> None:
@@ -139,7 +139,7 @@ def shut_down() -> None:
 
 _recorder: "Recorder | None" = None
 """This process's recorder, from the first span on."""
-_recorder_lock: Final = Lock()
+_recorder_lock = Lock()
 
 
 def _start_recorder() -> "Recorder":

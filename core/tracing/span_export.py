@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.util import Finalize
-from typing import Any, Final
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,19 +19,19 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-NAME: Final = "directory-management-gateway"
+NAME = "directory-management-gateway"
 Value = str | int | float | bool
-_KINDS: Final[Mapping[str, SpanKind]] = {
+_KINDS = {
     "server": SpanKind.SERVER,
     "client": SpanKind.CLIENT,
     "consumer": SpanKind.CONSUMER,
     "internal": SpanKind.INTERNAL,
 }
-_PROPAGATOR: Final = TraceContextTextMapPropagator()
-_MAX_HELD_SPANS: Final = 500
+_PROPAGATOR = TraceContextTextMapPropagator()
+_MAX_HELD_SPANS = 500
 """Of one trace; a trace with more is worth sending."""
-_LONG_SECONDS: Final = 1.0
-_is_quiet: Final[ContextVar[bool]] = ContextVar("is_quiet", default=False)
+_LONG_SECONDS = 1.0
+_is_quiet = ContextVar("is_quiet", default=False)
 
 
 class _CurrentSpan:

@@ -29,9 +29,9 @@ from audit.chain.seals import name_of_key
 from core.secrets.encryption import name_of_encryption_key
 from gateway.models import NotedBackup
 
-DISTRIBUTION: Final = "directory-management-gateway"
-_SUFFIXES: Final = {"postgresql": ".dump", "sqlite": ".sqlite3"}
-_NOT_LIBPQ: Final = frozenset({"password", "cursor_factory", "context", "prepare_threshold", "client_encoding"})
+DISTRIBUTION = "directory-management-gateway"
+_SUFFIXES = {"postgresql": ".dump", "sqlite": ".sqlite3"}
+_NOT_LIBPQ = frozenset({"password", "cursor_factory", "context", "prepare_threshold", "client_encoding"})
 
 
 class BackupFailed(Exception):

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from django.apps import AppConfig
 from django.apps import apps as global_apps
@@ -35,7 +35,7 @@ from django.db.models import Field
 from django.db.models.expressions import Value
 from django.utils.module_loading import import_string
 
-_HARMLESS: Final = (
+_HARMLESS = (
     migrations.AlterModelOptions,
     migrations.AlterModelManagers,
     migrations.AlterModelTableComment,
@@ -44,10 +44,10 @@ _HARMLESS: Final = (
     migrations.RemoveConstraint,
     RemoveIndexConcurrently,
 )
-_BUILDS_INDEX: Final = "builds an index; changes of the table wait until it is there"
-_READS_TABLE: Final = "reads the whole table; everybody else waits meanwhile"
-_REWRITES_TABLE: Final = "writes the whole table anew; everybody else waits meanwhile"
-_UNKNOWN: Final = "takes as long as its code does"
+_BUILDS_INDEX = "builds an index; changes of the table wait until it is there"
+_READS_TABLE = "reads the whole table; everybody else waits meanwhile"
+_REWRITES_TABLE = "writes the whole table anew; everybody else waits meanwhile"
+_UNKNOWN = "takes as long as its code does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def _is_wider(old: models.Field, new: models.Field) -> bool:
 # the state from which migrations are detected and written. A new column gets its value in existing rows by
 # `db_default`. A data migration keeps a copy of the code that it needs in a module beside it.
 
-OWN_PACKAGES: Final = frozenset(
+OWN_PACKAGES = frozenset(
     {"console", "operations", "gateway", "approvals", "keys", "directory", "audit", "core", "active_directory"}
 )
 

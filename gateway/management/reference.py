@@ -3,11 +3,11 @@
 A page has each of its tables between two comments; the text around them is written by hand.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 
@@ -88,7 +88,7 @@ def errors_table() -> str:
     )
 
 
-TABLES: Final[dict[tuple[str, str], Callable[[], str]]] = {
+TABLES = {
     ("configuration.md", "settings"): settings_table,
     ("permissions.md", "permissions"): permissions_table,
     ("events.md", "events"): events_table,

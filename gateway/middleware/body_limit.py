@@ -9,7 +9,7 @@ Django goes by the length and would see an empty one.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -22,7 +22,7 @@ from gateway.surfaces.problems import error_response, is_machine_path
 MAX_URI_LENGTH = 16 * 1024
 """Characters of path and query."""
 
-NOT_RECEIVED: Final = "gateway.body_not_received"
+NOT_RECEIVED = "gateway.body_not_received"
 """The WSGI environment's key for the GatewayError of a body that did not arrive completely."""
 
 

@@ -6,8 +6,8 @@ the length of answers (the attack BREACH). A program's credential is sent by nob
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from backports.zstd import ZstdCompressor
 from django.http import HttpRequest, HttpResponseBase
@@ -17,7 +17,7 @@ from gateway.middleware import Middleware
 from gateway.surfaces.rendering import PARTIAL
 from gateway.surfaces.routes import is_for_programs
 
-MIN_BYTES: Final = 2048
+MIN_BYTES = 2048
 """A shorter answer fits into one or two packets as it is."""
 
 # gzip leaves an eighth of a list of records, whatever the level, and takes six times as long for level 6; zstd leaves a
@@ -51,7 +51,7 @@ class _Zstd:
         return self._flush(ZstdCompressor.FLUSH_FRAME if mode == zlib.Z_FINISH else ZstdCompressor.FLUSH_BLOCK)
 
 
-CODINGS: Final[Mapping[str, Callable[[], Compressor]]] = {"zstd": _Zstd, "gzip": _gzip}
+CODINGS = {"zstd": _Zstd, "gzip": _gzip}
 """The content codings, the preferred ones first."""
 
 

@@ -5,9 +5,6 @@ through this middleware, so that no template can forget one of them.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
@@ -90,13 +87,11 @@ def _as_references(text: str) -> str:
     return replace_invisible(text, lambda each: f"&#x{ord(each):X};", but=_USED_BY_TEMPLATES)
 
 
-_TREATMENTS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
-    {
-        "script": _treat_script,
-        "field": _as_references,
-        "raw": _treat_raw,
-        "comment": _mark_invisible,
-        "tag": _treat_tag,
-        "text": _treat_text,
-    }
-)
+_TREATMENTS = {
+    "script": _treat_script,
+    "field": _as_references,
+    "raw": _treat_raw,
+    "comment": _mark_invisible,
+    "tag": _treat_tag,
+    "text": _treat_text,
+}

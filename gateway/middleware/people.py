@@ -7,7 +7,6 @@ step: a file is served from its package under its own name, and a fingerprint of
 
 import hashlib
 from functools import cache
-from typing import Final
 
 from django.conf import settings
 from django.contrib.auth import middleware as auth
@@ -65,7 +64,7 @@ class AuthenticationMiddleware(auth.AuthenticationMiddleware):
         note_seen(request)
 
 
-CACHE_FOREVER: Final = "public, max-age=31536000, immutable"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
 @cache

@@ -7,7 +7,6 @@ that waits, retries by itself, and keeps what they had typed.
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -142,12 +141,12 @@ def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:
     return by_name.values()
 
 
-PAGES: Final = "/console/"
-_SMALL: Final = 65_536
+PAGES = "/console/"
+_SMALL = 65_536
 """Bytes. No more is read of a request that is over a limit."""
 
-_FORM: Final = "application/x-www-form-urlencoded"
-_SECRET_FIELDS: Final = ("password", "code", "secret")
+_FORM = "application/x-www-form-urlencoded"
+_SECRET_FIELDS = ("password", "code", "secret")
 """A form with a field whose name contains one of these is never written into a page."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 from time import perf_counter
-from typing import Final
 from uuid import uuid4
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -14,10 +13,10 @@ from gateway.monitoring.logs import request_id, write_access_line
 from gateway.surfaces.routes import metric_label
 from keys.callers import find_caller
 
-ARRIVED_AT: Final = "gateway.arrived_at"
+ARRIVED_AT = "gateway.arrived_at"
 """The WSGI environment's key for the `perf_counter` at which the headers had arrived, if known."""
 
-_PROBE_PATHS: Final = frozenset({"/health", "/health/ready", "/metrics"})
+_PROBE_PATHS = frozenset({"/health", "/health/ready", "/metrics"})
 """Load balancers and Prometheus request these all the time: they are neither traced nor counted."""
 
 _VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from cryptography import x509
 from django.utils import timezone
@@ -17,13 +17,13 @@ from django.utils import timezone
 from active_directory import Background, read_certificate
 from directory.models import DirectoryConnection
 
-WARN_BEFORE: Final = timedelta(days=30)
+WARN_BEFORE = timedelta(days=30)
 """How long before a certificate expires people are warned."""
-_RECHECK_SECONDS: Final = 3600.0
-_RETRY_SECONDS: Final = 300.0
+_RECHECK_SECONDS = 3600.0
+_RETRY_SECONDS = 300.0
 """When to read a certificate again, and when to ask a server again that did not answer."""
 
-_TIMEOUT_SECONDS: Final = 3.0
+_TIMEOUT_SECONDS = 3.0
 
 Kind = Literal["authority", "server"]
 
@@ -88,4 +88,4 @@ class Certificates:
             self._seen[url] = _Reading(ends, time.monotonic() + (_RECHECK_SECONDS if found else _RETRY_SECONDS))
 
 
-certificates: Final = Certificates()
+certificates = Certificates()

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -25,10 +25,10 @@ _PLAIN = re.compile(r"[!-~]+")
 
 Event = MutableMapping[str, Any]
 
-request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the current request, which is in every line."""
 
-_access: Final = logging.getLogger("gateway.access")
+_access = logging.getLogger("gateway.access")
 
 
 class LineHandler(logging.StreamHandler[Any]):
@@ -111,14 +111,14 @@ def _mask(_logger: Any, _method: str, line: Any) -> Any:
     return _SECRET_VALUE.sub(r"\1<secret>", line)
 
 
-_SHARED: Final[list[Any]] = [
+_SHARED: list[Any] = [
     _add_request_id,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.MaybeTimeStamper(fmt="iso", utc=True),
     structlog.stdlib.PositionalArgumentsFormatter(),
 ]
-_PROCESSORS: Final[list[Any]] = [
+_PROCESSORS: list[Any] = [
     structlog.stdlib.filter_by_level,
     *_SHARED,
     structlog.stdlib.ProcessorFormatter.wrap_for_formatter,

@@ -7,10 +7,10 @@ hosts and not the sum. A gauge that cannot be read is left out, since in an outa
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -75,7 +75,7 @@ _credentials_refused = Counter(
     "gateway_credentials_refused", "Refused sign-ins of people, and refused keys, tokens and sessions.", ["kind"]
 )
 
-_LOGGER: Final = "gateway.directory"
+_LOGGER = "gateway.directory"
 _logger = structlog.stdlib.get_logger(_LOGGER)
 _level = logging.getLogger(_LOGGER)
 """At DEBUG, each LDAP operation gets a log line with the id of its request."""
@@ -111,7 +111,7 @@ def count_task(name: str, outcome: str, seconds: float) -> None:
 
 _Labels = dict[str, str]
 _Sources = Sequence[tuple[Sequence[Path], _Labels]]
-_WORKER_LABELS: Final[_Labels] = {"process": "worker"}
+_WORKER_LABELS = {"process": "worker"}
 
 
 class _SummedCounters(Collector):
@@ -198,17 +198,17 @@ def _render(sources: _Sources, *others: Collector) -> bytes:
     return generate_latest(registry)
 
 
-_SOON: Final = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
-_CERTIFICATE_WAIT_SECONDS: Final = 3.0
+_SOON = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
+_CERTIFICATE_WAIT_SECONDS = 3.0
 """How long a process waits, once, for certificates that it has not read yet."""
 
-_MOST_COUNTED: Final = 1000
+_MOST_COUNTED = 1000
 """How far deliveries are counted, so that a scrape takes as long whatever an endpoint that is away has left.
 
 PostgreSQL counts so few by the index, also while it has no statistics of the table.
 """
 
-_QUEUE: Final = "celery"
+_QUEUE = "celery"
 """Celery's default name for its only queue."""
 
 
@@ -333,6 +333,4 @@ def _checks() -> Iterator[Metric]:
     yield _labelled("check_ok", "Whether what the gateway works with was there lately: 1, else 0.", "check", found)
 
 
-_READERS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (
-    *(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks),
-)
+_READERS = (*(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks),)

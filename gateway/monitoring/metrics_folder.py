@@ -14,12 +14,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from django.conf import settings
 
 _WEB, _WORKER = "web", "worker"
-_NAMESPACE: Final = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
+_NAMESPACE = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
 _is_chosen = False
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from threading import Lock
-from typing import Final
 from uuid import UUID
 
 import structlog
@@ -40,7 +39,7 @@ REFRESH_SECONDS = 10.0
 STALE_SECONDS = 120.0
 """The age from which `latest_checks` no longer returns results."""
 
-_DIRECTORY_PREFIX: Final = "directory "
+_DIRECTORY_PREFIX = "directory "
 """The prefix in the names of directories' checks."""
 
 
@@ -204,4 +203,4 @@ def broken_directories(checks: Sequence[Check]) -> dict[str, str]:
     }
 
 
-readiness: Final = Readiness()
+readiness = Readiness()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from celery import bootsteps
@@ -27,22 +27,22 @@ _MAX_CLOCK_SKEW = 300
 """Seconds. Celery expires a task by the clock of the worker that receives it, which may be ahead of the sender's.
 Kerberos tolerates no more than this by default ([MS-KILE])."""
 
-_WATCH_SECONDS: Final = 5.0
+_WATCH_SECONDS = 5.0
 """How often a worker asks the Sentinels for the primary."""
 
-_RECONNECT_SECONDS: Final = 1.0
+_RECONNECT_SECONDS = 1.0
 """How long a worker waits before it reconnects to a Redis that answers with errors."""
 
-HEARTBEAT_SECONDS: Final = 10.0
+HEARTBEAT_SECONDS = 10.0
 """The interval of heartbeats."""
 
-HEARTBEAT_LIFETIME: Final = timedelta(seconds=30)
+HEARTBEAT_LIFETIME = timedelta(seconds=30)
 """A worker counts as alive for this long after a heartbeat: one may be late or lost."""
 
-LOST_WORKER_RETENTION: Final = timedelta(hours=1)
+LOST_WORKER_RETENTION = timedelta(hours=1)
 """How long a worker is reported as lost if its heartbeats end without a shutdown."""
 
-_HEARTBEATS: Final = "gateway:workers"
+_HEARTBEATS = "gateway:workers"
 """A sorted set: the names of the workers by the time of their last heartbeat."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from active_directory import Delete, Write, name_by_guid
@@ -33,7 +33,7 @@ class ChangeQuery(Query):
         return replace(call, dry_run=taken.dry_run, reason=reason)
 
 
-REPLICATION: Final = "Gateway-Replication"
+REPLICATION = "Gateway-Replication"
 """The header of an answer that may lack changes made at another domain controller (`gateway.pipeline.perform`)."""
 
 

@@ -3,10 +3,10 @@
 A read may come from a domain controller that lacks changes made at another one; a header of the answer says so.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -32,7 +32,7 @@ from gateway.pipeline.inputs import REPLICATION, Answer, Inputs, ValidatedInput,
 from gateway.pipeline.recording import record_refusal
 from keys.sign_in.second_factor import ConfirmedBody, require_confirmation
 
-RETRY_AFTER: Final[Mapping[str, Callable[[Any], int | None]]] = {
+RETRY_AFTER = {
     "change-requests.read": lambda read: retry_after(read["status"]),
     "runs.read": lambda read: runs.retry_after(read["state"]),
     "runs.read-details": lambda read: runs.retry_after(read["state"]),

@@ -10,7 +10,7 @@ changes have replicated.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -44,7 +44,7 @@ from gateway.pipeline.perform import held_answer, perform
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
 from keys.permissions import more_privileged_people
 
-_STATE_STATUSES: Final = frozenset({404, 409, 412})
+_STATE_STATUSES = frozenset({404, 409, 412})
 """The statuses of refusals that tell something about the state of the directory."""
 
 VALUES_PER_ITEM = 10

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.core.handlers.base import BaseHandler
@@ -28,13 +28,13 @@ from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.requests import Bodies, Environ, Receive, Scope, environ_of
 from gateway.server.threads import Claimants, Threads
 
-HEALTH_PATH: Final = "/health"
+HEALTH_PATH = "/health"
 """This path has a thread of its own, so that a process whose other threads are all busy still counts as alive."""
 
-LARGEST_BODIES_IN_MEMORY: Final = 16
+LARGEST_BODIES_IN_MEMORY = 16
 """How many bodies of the largest size fit into the memory for bodies."""
 
-DISCONNECT_CHECK_SECONDS: Final = 1.0
+DISCONNECT_CHECK_SECONDS = 1.0
 """How long an answer may take before the server watches whether its client is still connected."""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from django.conf import settings
 
@@ -45,7 +45,7 @@ def worker_command(*options: str, concurrency: int = 2) -> list[str]:
     ]
 
 
-_PATH_VARIABLES: Final = ("GATEWAY_CONFIG", "GATEWAY_DATA_DIR", *(f"{name}_FILE" for name in SECRET_VARIABLES))
+_PATH_VARIABLES = ("GATEWAY_CONFIG", "GATEWAY_DATA_DIR", *(f"{name}_FILE" for name in SECRET_VARIABLES))
 
 
 def become(command: list[str]) -> NoReturn:

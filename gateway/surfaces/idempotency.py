@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -37,7 +37,7 @@ from gateway.surfaces.problems import problem_response
 _logger = structlog.stdlib.get_logger(__name__)
 
 RETENTION = timedelta(hours=24)
-LEASE: Final = timedelta(seconds=30)
+LEASE = timedelta(seconds=30)
 """How long a claim holds without being renewed."""
 
 RENEWAL_SECONDS = 10.0
@@ -242,7 +242,7 @@ def _fingerprinted_content(request: Request, call: Call) -> bytes:
     return b"\0".join([*(part.encode() for part in parts), request.body])
 
 
-_FINGERPRINT: Final = b"fingerprint of a request"
+_FINGERPRINT = b"fingerprint of a request"
 
 
 def _body_of(response: Any) -> str:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
@@ -142,7 +142,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return error_page(request, Forbidden(), hint)
 
 
-_BAD_ORIGIN_PREFIX: Final = REASON_BAD_ORIGIN.partition("%s")[0]
+_BAD_ORIGIN_PREFIX = REASON_BAD_ORIGIN.partition("%s")[0]
 
 
 def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:

@@ -5,13 +5,12 @@ The server uses this before Django is set up, so the module imports no models.
 
 import sys
 from importlib.util import find_spec
-from typing import Final
 
 from django.conf import settings
 
 from core.errors import GatewayError, NotFound
 
-_IS_INSTALLED: Final = find_spec("mcp") is not None
+_IS_INSTALLED = find_spec("mcp") is not None
 
 
 class AgentsNotInstalled(GatewayError):

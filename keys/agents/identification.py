@@ -6,7 +6,7 @@ the tokens.
 
 import hashlib
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -32,9 +32,9 @@ from keys.sign_in import second_factor
 MAX_TOKEN = 512
 """Characters. Longer values are not our tokens, and hashing them would only cost time."""
 
-_DECIDING: Final = ("client", "person", "connection")
+_DECIDING = ("client", "person", "connection")
 """Rows that a grant's call depends on besides the grant."""
-_SECRETS: Final = tuple(
+_SECRETS = tuple(
     f"connection__{column.name}"
     for column in DirectoryConnection._meta.concrete_fields
     if isinstance(column, EncryptedTextField)

@@ -6,7 +6,6 @@ whoever it acts for.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
@@ -29,7 +28,7 @@ def _for_each_kind(action: str) -> frozenset[str]:
     return frozenset(f"directory.{action}_{kind}" for kind in PERMISSION_SUFFIXES)
 
 
-SCOPES: Final[dict[str, Scope]] = {
+SCOPES = {
     "read": Scope(
         _("Read the directory"),
         _(
@@ -95,9 +94,9 @@ SCOPES: Final[dict[str, Scope]] = {
     ),
 }
 
-WITHDRAW_ALL: Final = "requests"
+WITHDRAW_ALL = "requests"
 
-DEFAULT_SCOPE: Final = "read"
+DEFAULT_SCOPE = "read"
 """The scope of an agent that asks for none."""
 
 

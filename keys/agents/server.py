@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from django.conf import settings
@@ -49,7 +49,7 @@ from keys.agents.metadata import audience_of, is_audience, issuer_of
 from keys.agents.scopes import DEFAULT_SCOPE, SCOPES, known_scopes
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended
 
-AUDIENCE: Final = "gateway-audience"
+AUDIENCE = "gateway-audience"
 """A header of our own that passes the audience of the request's host to oauthlib; clients cannot set it."""
 
 

@@ -10,7 +10,7 @@ cache judge what depends on the time, such as expiry, at each request.
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import structlog
 from django.contrib.auth.models import Group, Permission
@@ -29,7 +29,7 @@ from keys.permissions.scopes import EffectiveAccess
 
 State = str | bytes
 
-ACCESS_TABLES: Final = tuple(
+ACCESS_TABLES = tuple(
     model._meta.db_table
     for model in (
         *(ApiKey, Link, Role, Role.permissions.through, DirectoryConnection),
@@ -40,7 +40,7 @@ ACCESS_TABLES: Final = tuple(
 )
 """The tables that decide about who calls with a key or an agent's token."""
 
-MAX_STATE_TOKENS: Final = 32
+MAX_STATE_TOKENS = 32
 """On PostgreSQL, a reader that finds more tokens than this replaces them by a single one."""
 
 _READ_STATE = {
@@ -81,7 +81,7 @@ class _TriggerCheck:
         return self._is_complete
 
 
-_trigger_check: Final = _TriggerCheck()
+_trigger_check = _TriggerCheck()
 
 
 def unwatched_tables() -> list[str]:
@@ -155,7 +155,7 @@ class _KeptFacts:
         return facts
 
 
-kept_facts: Final = _KeptFacts()
+kept_facts = _KeptFacts()
 
 
 def find_key(lookup_id: str) -> KeyFacts | None:

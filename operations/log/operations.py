@@ -1,7 +1,7 @@
 """Reading the operations log, its statistics and its chain, and reverting a change. `audit.log` writes the log."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
@@ -364,7 +364,7 @@ def revert_operation(call: Call, *, id: UUID) -> Proposal:
     return _propose_revert(call, own_rows.find(visible_records(call), id=id))
 
 
-_CHANGE_PERMISSIONS: Final = frozenset(
+_CHANGE_PERMISSIONS = frozenset(
     {f"directory.{action}_{suffix}" for action in ("update", "delete") for suffix in PERMISSION_SUFFIXES}
     | {f"directory.{action}_account" for action in ("enable", "disable")}
     | {"directory.move_object", "directory.manage_membership", "directory.restore_deleted"}

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from django.contrib.auth.models import Group
@@ -113,7 +113,7 @@ class Declarations(Body):
     webhooks: dict[str, DeclaredWebhook] = {}
 
 
-SECTIONS: Final = tuple(Declarations.model_fields)
+SECTIONS = tuple(Declarations.model_fields)
 
 
 def read_declarations(text: str) -> Declarations:
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-_DESTINATION_MEMBERS: Final = ("urls", "startTls", "caCertificate", "bindDn")
+_DESTINATION_MEMBERS = ("urls", "startTls", "caCertificate", "bindDn")
 """Members that decide where a connection's password is sent; `directories.update` takes them only with it."""
 
 

@@ -5,7 +5,7 @@
 import socket
 from argparse import ArgumentParser
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.core.management import CommandError
@@ -19,7 +19,7 @@ from gateway.management.migrations import assess_pending
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
 from gateway.monitoring.workers import find_workers
 
-_SHOWN: Final = 5
+_SHOWN = 5
 
 
 class Command(check.Command):

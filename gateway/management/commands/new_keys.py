@@ -2,14 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from core.secrets.keyring import new_encryption_key, new_random_key
 
-_MAKERS: Final = {"secret": new_random_key, "encryption": new_encryption_key, "log": new_random_key}
-_FILES: Final = {"secret": "secret-key", "encryption": "encryption-keys", "log": "log-keys"}
+_MAKERS = {"secret": new_random_key, "encryption": new_encryption_key, "log": new_random_key}
+_FILES = {"secret": "secret-key", "encryption": "encryption-keys", "log": "log-keys"}
 
 
 class Command(BaseCommand):

@@ -6,8 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from django.http import HttpRequest
 
@@ -200,31 +199,29 @@ def _refusal(problem: dict[str, Any]) -> dict[str, Any]:
     return result(f"Refused ({code}). {_NEXT_STEPS.get(code) or _next_step_by_status(status)}", problem, is_error=True)
 
 
-_NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Auth.Forbidden": "You may not do this, and asking again does not help: tell the person you work for.",
-        "Request.Invalid": "Correct what errors names and call again.",
-        "Request.UnknownMember": "Leave out what errors names and call again.",
-        "Request.UnknownParameter": "Leave out what errors names and call again.",
-        "Request.NotFound": "There is nothing of this id that you may see.",
-        "RateLimit.Exceeded": "Nothing was done: detail says when to go on.",
-        "Approvals.AskedElsewhere": "You may withdraw only what you asked for: tell the person you work for.",
-        "Search.CursorInvalid": "Search anew without cursor; with one, keep all other arguments as they were.",
-        "AD.Object.NotFound": "Find it with search_directory: it may be gone, or of another kind.",
-        "AD.Object.AlreadyExists": "Look at what is there with search_directory; choose another name, or change that.",
-        "AD.Object.VersionMismatch": "It has changed meanwhile: read_object again, then decide anew.",
-        "AD.Object.NotEmpty": "It holds other objects: look at them first. recursive deletes them too.",
-        "AD.Object.DeletionProtected": "Somebody has protected it from deletion: tell the person you work for.",
-        "AD.Attributes.Unknown": "Find the right name with describe_schema.",
-        "AD.Attributes.NotWritable": "This attribute cannot be written; describe_schema says which can.",
-        "AD.Attributes.NotReadable": "This attribute is never shown: leave it out.",
-        "Search.FilterInvalid": "Write the value at position as read_object shows such values and search again.",
-        "AD.Filter.Malformed": "Correct the filter at position and search again.",
-        "AD.Filter.TooCostly": "Ask for less: by base, kind, or fewer conditions.",
-        "AD.Password.PolicyViolation": "Choose another password, or let generate make one.",
-        "AD.Directory.OutcomeUnknown": "Nobody knows yet whether it was done: read_object before anything else.",
-    }
-)
+_NEXT_STEPS = {
+    "Auth.Forbidden": "You may not do this, and asking again does not help: tell the person you work for.",
+    "Request.Invalid": "Correct what errors names and call again.",
+    "Request.UnknownMember": "Leave out what errors names and call again.",
+    "Request.UnknownParameter": "Leave out what errors names and call again.",
+    "Request.NotFound": "There is nothing of this id that you may see.",
+    "RateLimit.Exceeded": "Nothing was done: detail says when to go on.",
+    "Approvals.AskedElsewhere": "You may withdraw only what you asked for: tell the person you work for.",
+    "Search.CursorInvalid": "Search anew without cursor; with one, keep all other arguments as they were.",
+    "AD.Object.NotFound": "Find it with search_directory: it may be gone, or of another kind.",
+    "AD.Object.AlreadyExists": "Look at what is there with search_directory; choose another name, or change that.",
+    "AD.Object.VersionMismatch": "It has changed meanwhile: read_object again, then decide anew.",
+    "AD.Object.NotEmpty": "It holds other objects: look at them first. recursive deletes them too.",
+    "AD.Object.DeletionProtected": "Somebody has protected it from deletion: tell the person you work for.",
+    "AD.Attributes.Unknown": "Find the right name with describe_schema.",
+    "AD.Attributes.NotWritable": "This attribute cannot be written; describe_schema says which can.",
+    "AD.Attributes.NotReadable": "This attribute is never shown: leave it out.",
+    "Search.FilterInvalid": "Write the value at position as read_object shows such values and search again.",
+    "AD.Filter.Malformed": "Correct the filter at position and search again.",
+    "AD.Filter.TooCostly": "Ask for less: by base, kind, or fewer conditions.",
+    "AD.Password.PolicyViolation": "Choose another password, or let generate make one.",
+    "AD.Directory.OutcomeUnknown": "Nobody knows yet whether it was done: read_object before anything else.",
+}
 
 
 def _next_step_by_status(status: int) -> str:

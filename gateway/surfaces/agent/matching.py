@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from core.call import Call
 from core.errors import GatewayError, UnknownMember, invalid_member
@@ -18,10 +17,10 @@ from directory.shapes.inputs import MAX_VALUES
 from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
 
-MATCHING: Final[Mapping[str, str]] = MappingProxyType({"addMatching": "add", "removeMatching": "remove"})
+MATCHING = {"addMatching": "add", "removeMatching": "remove"}
 """The arguments that hold a search, each with the list that its matches join."""
 
-SEARCHED_BY: Final = ("kind", "q", "filter", "base", "scope")
+SEARCHED_BY = ("kind", "q", "filter", "base", "scope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def with_matching(document: Callable[[], Any], searches: tuple[Matching, ...]) -
     return body
 
 
-MAX_UNDONE: Final = 50
+MAX_UNDONE = 50
 
 
 def read_undone(name: str, texts: list[str]) -> tuple[dict[str, str], ...]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from core.call import Call
@@ -37,24 +37,24 @@ from gateway.surfaces.agent.tools import (
 )
 from keys.authentication import check_reason
 
-DEFAULT_LIMIT: Final = "50"
+DEFAULT_LIMIT = "50"
 """How many items a list has by default."""
 
-_BY_NAME: Final = tuple(f"ad/{kind}/" for kind in RESOURCES)
+_BY_NAME = tuple(f"ad/{kind}/" for kind in RESOURCES)
 """Paths whose objects may be named by distinguished name, sAMAccountName or userPrincipalName."""
 
-MAX_NAMED: Final = 1000
+MAX_NAMED = 1000
 """How many objects a list of the body names at most; operations refuse longer ones."""
 
-LONG_ITEMS_LIMIT: Final = "10"
+LONG_ITEMS_LIMIT = "10"
 """The same for long items, which are change requests with all their changes."""
 
-_FEW_ATTRIBUTES: Final = "displayName,description"
+_FEW_ATTRIBUTES = "displayName,description"
 """The attributes of each object in a list by default. Contacts have no account name, but a mail address."""
 
-ALL_ATTRIBUTES: Final = "*"
+ALL_ATTRIBUTES = "*"
 
-_INCLUDED_LISTS: Final[Mapping[str, Mapping[str, str]]] = {
+_INCLUDED_LISTS = {
     "memberships": {},
     "members": {},
     "nested-members": {"nested": "true"},
@@ -62,8 +62,8 @@ _INCLUDED_LISTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The includes that have pages, each with what its query has besides."""
 
-_ACCOUNT_KINDS: Final = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"service-accounts": Kind.SERVICE_ACCOUNT}
-_CLASSES: Final = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
+_ACCOUNT_KINDS = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"service-accounts": Kind.SERVICE_ACCOUNT}
+_CLASSES = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def _read_fields(operation: Operation, arguments: Arguments) -> frozenset[str]:
     return frozenset(wanted)
 
 
-_CUT: Final = "after:"
+_CUT = "after:"
 
 
 def cut_cursor(item: str, cursor: str | None, arguments: Mapping[str, Any]) -> str:
@@ -434,7 +434,7 @@ def _only_action(tool: Tool, kind: str, _: Arguments) -> _Choice:
     return tool.actions(kind)[0], {}
 
 
-_choices: Final[Mapping[str, Callable[[Tool, str, Arguments], _Choice]]] = {
+_choices = {
     "search_directory": _search,
     "read_object": _read,
     "count_objects": _count,

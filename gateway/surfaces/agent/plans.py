@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from core.call import Call, SupervisionLevel
 from core.errors import Conflict, GatewayError, InvalidRequest, UnknownMember, invalid_member
@@ -21,7 +21,7 @@ from gateway.surfaces.agent.planning import Arguments, Plan, bad_argument, plan_
 from gateway.surfaces.agent.tools import PLANNABLE, PREVIEW, RUN_KIND, TOOLS
 from keys.authentication import check_reason
 
-MAX_CHANGES: Final = 100
+MAX_CHANGES = 100
 
 
 class PlanRefused(GatewayError):
@@ -113,8 +113,8 @@ class ChangePlan:
             raise invalid_member(f"changes/{self._places[place]}/arguments/{inner}", error.detail) from None
 
 
-_UNDONE: Final = "This call changed nothing; if it is a retry, the call before may have: see my_changes."
-_SHOWN: Final = ("target", "changes", "risk", "wouldQueue", "warnings")
+_UNDONE = "This call changed nothing; if it is a retry, the call before may have: see my_changes."
+_SHOWN = ("target", "changes", "risk", "wouldQueue", "warnings")
 
 
 def _expanded(place: int, change: Any) -> Iterator[tuple[str, dict[str, Any]]]:

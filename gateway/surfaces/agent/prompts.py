@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 
 class UnknownPrompt(Exception):
@@ -35,7 +35,7 @@ class Prompt:
         }
 
 
-PROMPTS: Final[Mapping[str, Prompt]] = {
+PROMPTS = {
     prompt.name: prompt
     for prompt in (
         Prompt(

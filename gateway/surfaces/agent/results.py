@@ -8,31 +8,29 @@ characters are written as JSON escapes.
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import to_json
 
 from core.text.invisible import escaped_in_json, replace_invisible
-from directory.queries.sign_in_report import ObstacleCode
 from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
 from gateway.surfaces.agent.planning import ALL_ATTRIBUTES, Plan, cut_cursor
 from gateway.surfaces.agent.tools import ACCOUNTS, DESCRIBE, Behaviour
 from gateway.surfaces.viewsets import BatchAnswer
 
-MAX_VALUES: Final = 50
-MAX_CHARACTERS: Final = 4000
+MAX_VALUES = 50
+MAX_CHARACTERS = 4000
 """An attribute with more than this is only counted, in `leftOut`, unless the agent asks for it by name."""
 
-MAX_LIST_CHARACTERS: Final = 16_000
+MAX_LIST_CHARACTERS = 16_000
 """The lists of a result are cut where they grow longer than this together: some 5,000 tokens."""
 
-_SELDOM_NEEDED: Final = frozenset(
+_SELDOM_NEEDED = frozenset(
     "distinguishedName parentId objectClass version createdAt changedAt sid userPrincipalName expiresAt lastSignInAt"
     " passwordLastSetAt passwordExpired mustChangePassword passwordNeverExpires".split()
 )
-_USUAL: Final[Mapping[str, Any]] = MappingProxyType({"protected": False, "enabled": True, "lockedOut": False})
+_USUAL = {"protected": False, "enabled": True, "lockedOut": False}
 """What records of lists say only where it is otherwise."""
 
 
@@ -52,16 +50,14 @@ def success(
     return result(sentence, structured, is_error=False)
 
 
-_NOT_REPLICATED: Final = (
+_NOT_REPLICATED = (
     " Changes of the last moments may be missing: another domain controller has them, and they are on their way."
 )
-_LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "attributes": " Those are the usual ones of this kind; name others in attribute, or `*` for all.",
-        "items": " Too long to show at once: how many leftOut counts, by list; nextCursor leads to them.",
-        "values": " Too long to show: what leftOut counts; ask for it by name in attributes.",
-    }
-)
+_LEFT_OUT = {
+    "attributes": " Those are the usual ones of this kind; name others in attribute, or `*` for all.",
+    "items": " Too long to show at once: how many leftOut counts, by list; nextCursor leads to them.",
+    "values": " Too long to show: what leftOut counts; ask for it by name in attributes.",
+}
 
 
 def _without_nulls(value: Any) -> Any:
@@ -214,12 +210,12 @@ def _about_read(plan: Plan, body: Mapping[str, Any]) -> str:
     return f"{said} {_UNLESS_SAID}" if plan.includes.keys() & {"members", "nested-members"} else said
 
 
-_UNLESS_SAID: Final = (
+_UNLESS_SAID = (
     "Accounts are enabled, not locked out and not protected, and samAccountName is the name, unless it says otherwise."
 )
 
 
-_HELD: Final = (
+_HELD = (
     "Not done yet: a person decides about change request {id} first, at the address in page, which you may show the"
     " person you work for. Asking again changes nothing; look with my_change_requests, or wait there with wait."
 )
@@ -238,19 +234,17 @@ def _about_sign_in(body: Mapping[str, Any]) -> str:
     return " ".join(parts) or "Nothing keeps this user from signing in, but a wrong password."
 
 
-_OBSTACLES: Final[Mapping[ObstacleCode, str]] = MappingProxyType(
-    {
-        "disabled": "the account is disabled",
-        "expired": "the account has expired",
-        "lockedOut": "locked out after wrong passwords",
-        "lockedOutElsewhere": "locked out on a domain controller, which has not replicated",
-        "passwordExpired": "the password has expired",
-        "mustChangePassword": "the password has to be changed first",
-        "smartCardRequired": "only with a smart card",
-        "outsideHours": "not at this hour",
-        "workstations": "only at certain workstations",
-    }
-)
+_OBSTACLES = {
+    "disabled": "the account is disabled",
+    "expired": "the account has expired",
+    "lockedOut": "locked out after wrong passwords",
+    "lockedOutElsewhere": "locked out on a domain controller, which has not replicated",
+    "passwordExpired": "the password has expired",
+    "mustChangePassword": "the password has to be changed first",
+    "smartCardRequired": "only with a smart card",
+    "outsideHours": "not at this hour",
+    "workstations": "only at certain workstations",
+}
 
 
 def _about_preview(body: Mapping[str, Any]) -> str:
@@ -295,21 +289,19 @@ def _about_page(plan: Plan, body: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
-_ABOUT_REQUEST: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "pending": "It waits for a person, who decides at the address in page.",
-        "approved": "It was approved and is about to be done.",
-        "applying": "It was approved and is being done.",
-        "applied": "It was approved and is done.",
-        "partly-failed": "It was approved, and a part of it failed: see problem and the run that it names.",
-        "failed": "It was approved, but could not be done: see problem.",
-        "unknown": "It was approved; whether it was done is being found out. Do not ask for it again yet.",
-        "stale": "It was not done, for the object has changed since: look at it, and ask anew if it is still wanted.",
-        "rejected": "A person has refused it: see comment, and do not ask for it again.",
-        "expired": "Nobody decided in time. Tell the person you work for before you ask again.",
-        "cancelled": "It was withdrawn.",
-    }
-)
+_ABOUT_REQUEST = {
+    "pending": "It waits for a person, who decides at the address in page.",
+    "approved": "It was approved and is about to be done.",
+    "applying": "It was approved and is being done.",
+    "applied": "It was approved and is done.",
+    "partly-failed": "It was approved, and a part of it failed: see problem and the run that it names.",
+    "failed": "It was approved, but could not be done: see problem.",
+    "unknown": "It was approved; whether it was done is being found out. Do not ask for it again yet.",
+    "stale": "It was not done, for the object has changed since: look at it, and ask anew if it is still wanted.",
+    "rejected": "A person has refused it: see comment, and do not ask for it again.",
+    "expired": "Nobody decided in time. Tell the person you work for before you ask again.",
+    "cancelled": "It was withdrawn.",
+}
 
 
 def _trim(plan: Plan, body: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ They are short, since an agent reads all of them before every conversation: limi
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -16,16 +16,16 @@ from gateway.surfaces.agent.tools import PLAN, PREVIEW, TOOLS, UNDO, Behaviour, 
 
 Schema = dict[str, Any]
 
-_OMITTED_KEYWORDS: Final = frozenset(
+_OMITTED_KEYWORDS = frozenset(
     "$defs title examples default pattern minLength maxLength minItems maxItems minimum maximum".split()
 )
-_TEXT: Final = {"type": "string"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_REASON: Final = {**_TEXT, "description": "Why, for the person who approves it and for the log."}
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_REASON = {**_TEXT, "description": "Why, for the person who approves it and for the log."}
 
-_BY: Final = ", ".join(SEARCHED_BY)
+_BY = ", ".join(SEARCHED_BY)
 
-_SHORT_DESCRIPTIONS: Final[Mapping[str, str]] = {
+_SHORT_DESCRIPTIONS = {
     "attribute": "Attributes to describe.",
     "attributes": "Attributes to show; `*` for all.",
     "base": "Where: id or distinguished name.",

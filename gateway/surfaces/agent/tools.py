@@ -6,7 +6,6 @@ The arguments of a tool follow from the shapes of its operations (`schemas`); th
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from core.operation import Effect, find_operation
 from directory.shapes.kinds import RESOURCES
@@ -15,9 +14,9 @@ from gateway.surfaces.agent.matching import MATCHING
 Way = tuple[str, str]
 """A way of using a tool: a kind of objects (by its plural name), and an action on it."""
 
-KINDS: Final = tuple(RESOURCES)
-ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_account)
-_BELONGING: Final = (*ACCOUNTS, "groups")
+KINDS = tuple(RESOURCES)
+ACCOUNTS = tuple(name for name, resource in RESOURCES.items() if resource.has_account)
+_BELONGING = (*ACCOUNTS, "groups")
 
 
 class Behaviour(StrEnum):
@@ -95,15 +94,15 @@ def _all_by(kinds: Iterable[str], action: str, operation: str) -> dict[Way, str]
     return dict.fromkeys(((kind, action) for kind in kinds), operation)
 
 
-PREVIEW: Final = "preview_change"
-PLAN: Final = "plan_changes"
-DESCRIBE: Final = "describe"
-OWN_REQUESTS: Final = "my_change_requests"
-CHANGE_REQUESTS: Final = "change-requests"
-OWN_CHANGES: Final = "my_changes"
-UNDO: Final = "undo"
+PREVIEW = "preview_change"
+PLAN = "plan_changes"
+DESCRIBE = "describe"
+OWN_REQUESTS = "my_change_requests"
+CHANGE_REQUESTS = "change-requests"
+OWN_CHANGES = "my_changes"
+UNDO = "undo"
 
-TOOLS: Final[Mapping[str, Tool]] = {
+TOOLS = {
     tool.name: tool
     for tool in (
         Tool(
@@ -279,14 +278,14 @@ TOOLS: Final[Mapping[str, Tool]] = {
     )
 }
 
-PREVIEWABLE: Final = tuple(tool.name for tool in TOOLS.values() if tool.changes_directory and tool.serves)
+PREVIEWABLE = tuple(tool.name for tool in TOOLS.values() if tool.changes_directory and tool.serves)
 """The tools that have a dry run."""
-PLANNABLE: Final = tuple(name for name in PREVIEWABLE if name != OWN_CHANGES)
+PLANNABLE = tuple(name for name in PREVIEWABLE if name != OWN_CHANGES)
 """The tools whose changes a plan may have."""
-RUN_KIND: Final = "organization-units"
+RUN_KIND = "organization-units"
 """What the accounts of a run are in."""
 
-NOT_SERVED: Final[Mapping[str, str]] = {
+NOT_SERVED = {
     "me.read": "what an agent may do, its list of tools says",
     "operations.search": "the log of what others did; an object's own is in read_object",
     "operations.read": "the log of what others did; an object's own is in read_object",

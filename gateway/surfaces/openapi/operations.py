@@ -5,7 +5,7 @@ REST framework loads `SurfaceSchema` with the first document, so never in produc
 
 import re
 from inspect import cleandoc
-from typing import Any, Final
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -27,17 +27,17 @@ from gateway.surfaces.rendering import PARTIAL, record_shape
 from gateway.surfaces.viewsets import AlwaysTrue, BatchAnswer, BatchDryRun
 from keys.authentication import MAX_REASON
 
-_COMMON_PROBLEMS: Final = "400 401 403 404 406 409 411 413 414 415 429 500 503".split()
-_SINGLE_CALL_STATUSES: Final = "201 202 204 404 412 502 504".split()
+_COMMON_PROBLEMS = "400 401 403 404 406 409 411 413 414 415 429 500 503".split()
+_SINGLE_CALL_STATUSES = "201 202 204 404 412 502 504".split()
 """Statuses that a batch as a whole never has."""
-_BATCH_PARAMETERS: Final = ("dryRun", "Idempotency-Key", "reason", "X-Change-Reason", "X-Client-Id")
-_HELD: Final = ("Location", "Retry-After", "Idempotency-Replayed")
+_BATCH_PARAMETERS = ("dryRun", "Idempotency-Key", "reason", "X-Change-Reason", "X-Client-Id")
+_HELD = ("Location", "Retry-After", "Idempotency-Replayed")
 """Headers of the answer to a change that waits."""
-_TEXTS: Final[dict[str, dict[str, Any]]] = {
+_TEXTS = {
     "identifier": {"type": "string", "enum": list(IDENTIFIERS)},
     "value": {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
 }
-_IDENTIFIERS: Final = {
+_IDENTIFIERS = {
     "identifier": "The attribute to look up by.",
     "value": "Its value, percent-encoded; one with `/` can only be found by a filter.",
     "id": "The identifier; of a directory object its objectGUID.",

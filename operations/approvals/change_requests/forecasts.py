@@ -2,7 +2,7 @@
 
 import time
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from django.db import transaction
@@ -35,9 +35,9 @@ from operations.approvals.change_requests.requests import (
     without_values,
 )
 
-_TIME_LIMIT_SECONDS: Final = 10
+_TIME_LIMIT_SECONDS = 10
 """How long forecasts of several requests may take."""
-_PREFETCHED: Final = 50
+_PREFETCHED = 50
 """How many requests have their objects read with one search."""
 
 

@@ -7,7 +7,7 @@ a change that does something else, or something more, is an exception with reaso
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -44,9 +44,9 @@ from operations.approvals.change_requests.requests import (
 
 MAX_REQUESTS = 500
 """How many requests can be reviewed or decided at once."""
-_SHOWN_VALUES: Final = 3
+_SHOWN_VALUES = 3
 """How many of an attribute's new values are listed."""
-_NAME_ATTRIBUTES: Final = frozenset({"distinguishedname", "name", "cn"})
+_NAME_ATTRIBUTES = frozenset({"distinguishedname", "name", "cn"})
 """Attributes that differ for every object, so that different values are no exception."""
 
 _Key = TypeVar("_Key", bound=Hashable)

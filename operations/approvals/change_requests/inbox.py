@@ -7,7 +7,7 @@ X-Request-Id groups nothing: the client chooses it, and could hide a request amo
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from django.db.models import Case, Count, F, IntegerField, Max, Min, Q, QuerySet, TextField, Value, When, Window
@@ -33,19 +33,19 @@ from operations.approvals.change_requests.requests import (
 )
 
 Order = Literal["urgency", "oldest", "newest", "expiring", "object", "owner", "key"]
-_SHOWN_OF_GROUP: Final = 12
+_SHOWN_OF_GROUP = 12
 """How many requests of a group a line contains."""
-_RANKS: Final = {Risk.SECURITY: 0, Risk.DESTRUCTIVE: 1, Risk.ORDINARY: 2}
+_RANKS = {Risk.SECURITY: 0, Risk.DESTRUCTIVE: 1, Risk.ORDINARY: 2}
 """The most dangerous first."""
-_RANK: Final = Case(
+_RANK = Case(
     *(When(risk=risk.value, then=Value(rank)) for risk, rank in _RANKS.items()),
     default=Value(0),
     output_field=IntegerField(),
 )
-_GROUP: Final = Coalesce("call_id", "id")
+_GROUP = Coalesce("call_id", "id")
 """The key of a group. A request of an earlier release has no call and stands alone."""
 
-_ORDERS: Final[dict[Order, tuple[str, ...]]] = {
+_ORDERS = {
     "urgency": ("rank", "oldest"),
     "oldest": ("oldest",),
     "newest": ("-newest",),
@@ -54,7 +54,7 @@ _ORDERS: Final[dict[Order, tuple[str, ...]]] = {
     "owner": ("owner", "oldest"),
     "key": ("key", "oldest"),
 }
-_SORT_COLUMNS: Final = {
+_SORT_COLUMNS = {
     "rank": _RANK,
     "oldest": F("created_at"),
     "newest": F("created_at"),
@@ -63,7 +63,7 @@ _SORT_COLUMNS: Final = {
     "owner": F("requester"),
     "key": Case(When(key_name__isnull=True, then=Value("")), default=F("key_name"), output_field=TextField()),
 }
-_MAX_CANDIDATES: Final = 50
+_MAX_CANDIDATES = 50
 """How many requests are considered to find one that the reader may decide."""
 
 Attribute = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=128)]

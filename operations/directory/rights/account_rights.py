@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from django.utils import timezone
@@ -37,18 +37,18 @@ from keys.models import ApiKey, Person
 from keys.permission_catalogue import MEANINGS
 from operations.directory.rights.who_can import find_holders
 
-_IN_USE_FOR: Final = timedelta(days=90)
+_IN_USE_FOR = timedelta(days=90)
 """An attribute that was written within this time is in use."""
 
-_MAX_LISTED: Final = 12
+_MAX_LISTED = 12
 """How many attributes or classes a sentence about excess names."""
 
 
-_KINDS: Final = ("user", "group", "computer", "organizationalunit")
-_RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
+_KINDS = ("user", "group", "computer", "organizationalunit")
+_RESET = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
 
 
-_TITLES: Final = {
+_TITLES = {
     DirectoryPart.OBJECTS: message("Users, groups, computers, organizational units and contacts"),
     DirectoryPart.ACCESS_CONTROL: message("Access control lists"),
     DirectoryPart.DELETED_OBJECTS: message("Deleted objects"),
@@ -57,7 +57,7 @@ _TITLES: Final = {
     DirectoryPart.GROUP_POLICIES: message("Group policies"),
     DirectoryPart.SCHEMA: message("Schema and configuration"),
 }
-_READ_FOR: Final[dict[DirectoryPart, tuple[str, ...]]] = {
+_READ_FOR = {
     # The access control list says whether an object is protected from deletion.
     DirectoryPart.ACCESS_CONTROL: (
         "directory.read_acl",

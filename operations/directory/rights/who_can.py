@@ -6,7 +6,7 @@ owner holds too, the scopes of both, the object's protection and the key's level
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -31,7 +31,7 @@ from keys.permission_catalogue import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.scopes import bases_inside_scopes, scopes_of, scopes_of_people
 
-_REQUIRED_PERMISSIONS: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
+_REQUIRED_PERMISSIONS = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -21,15 +21,15 @@ from operations.management.declarations import (
     read_declarations,
 )
 
-_VERBS: Final = {"create": "Add", "update": "Change", "delete": "Delete"}
-_NOUNS: Final = {
+_VERBS = {"create": "Add", "update": "Change", "delete": "Delete"}
+_NOUNS = {
     "directories": "directory connection",
     "roles": "role",
     "permission-groups": "group",
     "api-keys": "API key",
     "webhook-endpoints": "webhook",
 }
-_IDENTIFIERS: Final = ("role", "scopeObjects", "directoryGroupObjects", "name")
+_IDENTIFIERS = ("role", "scopeObjects", "directoryGroupObjects", "name")
 """Attributes that repeat another one as an id."""
 
 
