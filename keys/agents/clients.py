@@ -71,7 +71,7 @@ def redirect_uri_problem(uri: str) -> str | None:
     if "*" in uri:
         return "must not have *, for it stands for itself alone"
     if loopback := _LOOPBACK.fullmatch(uri):
-        return None if _is_port(loopback[2]) else "has an impossible port"
+        return None if 0 < int(loopback[2] or 80) < 65_536 else "has an impossible port"
     if is_private(uri):
         return None if _PRIVATE.fullmatch(uri) else "must name a place behind its scheme, without a user"
     return _web_address_problem(uri)
@@ -90,10 +90,6 @@ def _web_address_problem(uri: str) -> str | None:
         return "must name a host, without a user"
     written = (parts.hostname or "") + ("" if port is None else f":{port}")
     return None if parts.netloc == written and port != 0 else "must name its host in lower case"
-
-
-def _is_port(text: str | None) -> bool:
-    return text is None or 0 < int(text) < 65_536
 
 
 def is_registered_redirect_uri(uri: str, registered: Iterable[str]) -> bool:

@@ -100,8 +100,8 @@ def require_present(person: Person) -> None:
     """
     if person.connection is None or person.object_guid is None:
         return
-    found = _read(person.connection_id, [person])
-    reason = _departure_reason(found.client, found.entries.get(person.object_guid))
+    client, accounts = _read(person.connection_id, [person])
+    reason = _departure_reason(client, accounts.get(person.object_guid))
     if reason is not None:
         raise Conflict(message("{username} cannot be given a key: {reason}", username=person.username, reason=reason))
 
@@ -183,49 +183,36 @@ def _look_up(person_id: int, connection_id: UUID) -> None:
         lookups.lock.release()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Accounts by objectGUID, and the client that read them."""
-
-    client: Client
-    entries: dict[UUID, Entry]
-
-
-def _read(connection_id: UUID | None, people: Sequence[Person]) -> _Found:
-    """Read the accounts of people of one directory; raises GatewayError if it does not answer."""
+def _read(connection_id: UUID | None, people: Sequence[Person]) -> tuple[Client, dict[UUID, Entry]]:
+    """Read the accounts of people of one directory, by objectGUID; raises GatewayError if it does not answer."""
     assert connection_id is not None
     guids = [person.object_guid for person in people if person.object_guid is not None]
     with directory_errors.translate_ldap_errors():
         client = get_client(connection_id)
-        return _Found(client, client.read_many(guids, ATTRIBUTES, of_domain=True))
+        return client, client.read_many(guids, ATTRIBUTES, of_domain=True)
 
 
+@keeps_own_records()
 def _check(connection_id: UUID, people: Sequence[Person]) -> None:
     """Check people of one directory and act on the findings; raises GatewayError if it does not answer."""
     if not people:
         return
     began = timezone.now()
-    found = _read(connection_id, people)
-    with keeps_own_records():
-        _apply_findings(connection_id, found, people, began)
-
-
-def _apply_findings(connection_id: UUID, found: _Found, people: Sequence[Person], began: datetime) -> None:
-    """Act on the accounts as read by a check that began at `began`."""
+    client, accounts = _read(connection_id, people)
     present: list[Person] = []
     for person in people:
         assert person.object_guid is not None
-        account = found.entries.get(person.object_guid)
+        account = accounts.get(person.object_guid)
         if account is not None and "userAccountControl" not in account:
             # Access denied hides the attribute ([MS-ADTS] 3.1.1.4.3): no proof of anything, so like no answer.
             _logger.warning("the gateway's account may not read an account", person=person.username)
-        elif reason := _departure_reason(found.client, account):
+        elif reason := _departure_reason(client, account):
             _deactivate(person, reason, before=began)
         else:
             assert account is not None
             _compare_password(person, account)
             present.append(person)
-    directory_groups.update_memberships(connection_id, found.client, present)
+    directory_groups.update_memberships(connection_id, client, present)
     looked_up = Person.objects.filter(pk__in=[person.pk for person in present], directory_checked_at__lt=began)
     looked_up.update(directory_checked_at=began)
 

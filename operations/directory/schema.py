@@ -3,14 +3,14 @@
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from active_directory import AttributeType, ValueType, value_type
+from active_directory import ValueType, value_type
 from core.call import Call
 from core.operation import Target, operation
 from core.paging import Page
-from core.shapes import CommaList, Query
+from core.shapes import CommaList, Query, as_record
 from directory.lookup.access import client_of
 from directory.lookup.visibility import may_see_confidential
-from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.kinds import kind_of
 from directory.shapes.modifications import unwritable_reason
 from directory.shapes.record import readable_name, unreadable_reason
 from directory.shapes.wording.labels import LABELS
@@ -63,14 +63,13 @@ def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescript
         part = query.q.casefold()
         names = {name for name in names if part in name.casefold() or part in LABELS.get(name, "").casefold()}
     kind = kind_of(query.classes or ())
-    items = [_description(schema.attributes[name.lower()], kind) for name in sorted(names, key=str.lower)]
+    items = [
+        as_record(
+            AttributeDescription,
+            attribute,
+            type=value_type(attribute),
+            writable=unwritable_reason(attribute, kind) is None,
+        )
+        for attribute in (schema.attributes[name.lower()] for name in sorted(names, key=str.lower))
+    ]
     return {"items": items, "nextCursor": None, "total": len(items), "truncated": False}
-
-
-def _description(attribute: AttributeType, kind: Kind) -> AttributeDescription:
-    return {
-        "name": attribute.name,
-        "type": value_type(attribute),
-        "singleValued": attribute.single_valued,
-        "writable": unwritable_reason(attribute, kind) is None,
-    }

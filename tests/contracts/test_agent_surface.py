@@ -11,11 +11,11 @@ from audit.read_buffer import reads
 from core.call import SupervisionLevel, Surface
 from core.operation import SIGNED_IN, Operation, find_operation, operations
 from directory.models import DirectoryConnection
-from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool, served_operations
+from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool
 from lab.directory import Directory
 from tests.audit.every_change import CHANGES, RUNS, World, attempt, named, require_told
 from tests.contracts.test_registry import highest_usn
-from tests.support.agent_tools import call_tool, list_tools
+from tests.support.agent_tools import call_tool, list_tools, served_operations
 from tests.support.agents import make_agent
 from tests.support.cast import make_integration
 

@@ -16,13 +16,13 @@ from core.call import SupervisionLevel, Surface
 from core.operation import Effect, Operation, find_operation, operations
 from directory.models import DirectoryConnection
 from directory.shapes.record import ChangedObject, DirectoryObject
-from gateway.surfaces.agent.tools import TOOLS, served_operations
+from gateway.surfaces.agent.tools import TOOLS
 from keys.agents.scopes import SCOPES
 from lab.directory import Directory, random_name
 from tests.audit.every_change import CHANGES, RUNS, Attempt, World, attempt, named, records_of
 from tests.contracts.test_agent_surface import arguments_for, ways
 from tests.contracts.test_confinement import QUERIES
-from tests.support.agent_tools import Result, call_tool, list_tools
+from tests.support.agent_tools import Result, call_tool, list_tools, served_operations
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Answer, Console, Integration, all_permissions, make_integration, make_person
 

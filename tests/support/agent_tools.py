@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.surfaces.agent.tools import TOOLS
 from tests.support.agents import Agent
 from tests.support.cast import Answer
 
@@ -66,3 +67,8 @@ def read_result(result: dict[str, Any]) -> Result:
     said, copy = (part["text"] for part in result["content"])
     assert json.loads(copy) == result["structuredContent"]
     return Result(structured=result["structuredContent"], said=said, copy=copy, is_error=result["isError"])
+
+
+def served_operations() -> frozenset[str]:
+    """The names of all operations that a tool of agents serves."""
+    return frozenset(name for tool in TOOLS.values() for name in tool.serves.values())

@@ -25,8 +25,6 @@ from gateway.surfaces.agent.matching import MATCHING, read_matching, read_undone
 from gateway.surfaces.agent.tools import (
     ACCOUNTS,
     DESCRIBE,
-    OWN_CHANGES,
-    OWN_REQUESTS,
     PREVIEW,
     PREVIEWABLE,
     TOOLS,
@@ -185,7 +183,7 @@ def plan_call(tool: Tool, raw_arguments: Mapping[str, Any], call: Call) -> Plan:
 def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False) -> Plan:
     kinds = tool.kinds()
     kind = arguments.word("kind", kinds) if len(kinds) > 1 else kinds[0]
-    action, query = _choices.get(tool.name, _only_action)(tool, kind, arguments)
+    action, query = _choose(tool, kind, arguments)
     operation = find_operation(tool.serves[kind, action])
     has_chosen_attributes = "attributes" in arguments.rest
     fields = _read_fields(operation, arguments) if "fields" in tool.takes else frozenset[str]()
@@ -373,11 +371,40 @@ def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: boo
         return call
 
 
-_Choice = tuple[str, dict[str, str]]
-"""An action on a kind of objects, and query parameters that its operation gets besides the arguments."""
+def _choose(  # noqa: PLR0911 - one for each tool that serves several operations
+    tool: Tool, kind: str, arguments: Arguments
+) -> tuple[str, dict[str, str]]:
+    """The action on a kind of objects that a call means, and what its operation gets in the query besides."""
+    given = arguments.rest
+    match tool.name:
+        case "search_directory":
+            return _choose_search(tool, kind, arguments)
+        case "read_object" if (kind, "read-by-dn") in tool.serves:
+            name = given.get("id")
+            if isinstance(name, str) and is_distinguished_name(name):
+                del given["id"]
+                return "read-by-dn", {"dn": name}
+            return "read", {}
+        case "count_objects":
+            return "count", {"kind": kind}
+        case "describe_schema":
+            if given.get("attribute") in (ALL_ATTRIBUTES, [ALL_ATTRIBUTES]):
+                del given["attribute"]
+            return DESCRIBE, {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
+        case "move_or_rename_object":
+            if ("parent" in given) is ("name" in given):
+                raise bad_argument("parent", "give either parent or name; to do both, call twice")
+            return "move" if "parent" in given else "rename", {}
+        case "change_account":
+            return arguments.word("action", tool.actions(kind)), {}
+        case "my_change_requests":
+            return _choose_own_request(arguments)
+        case "my_changes":
+            return (UNDO, {}) if UNDO in given else ("search-own", {"pageSize": LONG_ITEMS_LIMIT})
+    return tool.actions(kind)[0], {}
 
 
-def _search(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
+def _choose_search(tool: Tool, kind: str, arguments: Arguments) -> tuple[str, dict[str, str]]:
     query = {"pageSize": DEFAULT_LIMIT, "attributes": _FEW_ATTRIBUTES + (",mail" if kind == "contacts" else "")}
     if "state" not in arguments.rest:
         return "search", query
@@ -386,35 +413,7 @@ def _search(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
     return "state", {**query, "kinds": _ACCOUNT_KINDS[kind]}
 
 
-def _read(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
-    name = arguments.rest.get("id")
-    if isinstance(name, str) and is_distinguished_name(name) and (kind, "read-by-dn") in tool.serves:
-        del arguments.rest["id"]
-        return "read-by-dn", {"dn": name}
-    return "read", {}
-
-
-def _count(_: Tool, kind: str, _arguments: Arguments) -> _Choice:
-    return "count", {"kind": kind}
-
-
-def _describe(_: Tool, kind: str, arguments: Arguments) -> _Choice:
-    if arguments.rest.get("attribute") in (ALL_ATTRIBUTES, [ALL_ATTRIBUTES]):
-        del arguments.rest["attribute"]
-    return DESCRIBE, {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
-
-
-def _move_or_rename(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
-    if ("parent" in arguments.rest) is ("name" in arguments.rest):
-        raise bad_argument("parent", "give either parent or name; to do both, call twice")
-    return "move" if "parent" in arguments.rest else "rename", {}
-
-
-def _change_account(tool: Tool, kind: str, arguments: Arguments) -> _Choice:
-    return arguments.word("action", tool.actions(kind)), {}
-
-
-def _own_requests(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
+def _choose_own_request(arguments: Arguments) -> tuple[str, dict[str, str]]:
     if "run" in arguments.rest:
         run = arguments.take("run")
         if "id" in arguments.rest or not isinstance(run, str) or parse_guid(run) is None:
@@ -424,24 +423,3 @@ def _own_requests(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
     if arguments.flag("cancel"):
         return "cancel", {}
     return ("read", {}) if "id" in arguments.rest else ("search", {"pageSize": LONG_ITEMS_LIMIT})
-
-
-def _own_changes(_: Tool, _kind: str, arguments: Arguments) -> _Choice:
-    return (UNDO, {}) if UNDO in arguments.rest else ("search-own", {"pageSize": LONG_ITEMS_LIMIT})
-
-
-def _only_action(tool: Tool, kind: str, _: Arguments) -> _Choice:
-    return tool.actions(kind)[0], {}
-
-
-_choices = {
-    "search_directory": _search,
-    "read_object": _read,
-    "count_objects": _count,
-    "describe_schema": _describe,
-    "move_or_rename_object": _move_or_rename,
-    "change_account": _change_account,
-    OWN_REQUESTS: _own_requests,
-    OWN_CHANGES: _own_changes,
-}
-"""How a tool that serves several operations chooses one."""

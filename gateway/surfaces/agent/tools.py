@@ -3,7 +3,7 @@
 The arguments of a tool follow from the shapes of its operations (`schemas`); the pipeline runs the operations.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -43,12 +43,12 @@ class Tool:
     description: str
     behaviour: Behaviour
     serves: Mapping[Way, str]
-    includes: frozenset[str] = frozenset()
+    includes: Set[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
-    takes: frozenset[str] = frozenset()
-    named: frozenset[str] = frozenset()
-    needs: frozenset[str] = frozenset({"kind", "id", "action", "reason"})
+    hidden: Set[str] = frozenset()
+    takes: Set[str] = frozenset()
+    named: Set[str] = frozenset()
+    needs: Set[str] = frozenset({"kind", "id", "action", "reason"})
     identified_by: str = "id, distinguished name, sAMAccountName or userPrincipalName."
     few_attributes: bool = False
 
@@ -116,9 +116,9 @@ TOOLS = {
                 **_all_by((*ACCOUNTS, "service-accounts"), "state", "accounts.search"),
             },
             renamed={"pageSize": "limit"},
-            hidden=frozenset({"expand", "kinds", "types"}),
-            takes=frozenset({"fields"}),
-            needs=frozenset({"kind"}),
+            hidden={"expand", "kinds", "types"},
+            takes={"fields"},
+            needs={"kind"},
             few_attributes=True,
         ),
         Tool(
@@ -137,12 +137,18 @@ TOOLS = {
                 **_all_by(KINDS, "access", "objects.read-access-control"),
                 ("users", "password-policy"): "users.read-password-policy",
             },
-            includes=frozenset(
-                {"memberships", "members", "nested-members", "delegations", "history", "access", "password-policy"}
-            ),
+            includes={
+                "memberships",
+                "members",
+                "nested-members",
+                "delegations",
+                "history",
+                "access",
+                "password-policy",
+            },
             renamed={"dn": "id"},
-            hidden=frozenset({"dn"}),
-            takes=frozenset({"include", "cursor"}),
+            hidden={"dn"},
+            takes={"include", "cursor"},
         ),
         Tool(
             name="describe_schema",
@@ -152,8 +158,8 @@ TOOLS = {
             behaviour=Behaviour.READS,
             serves=_all_by(KINDS, DESCRIBE, "schema.list-attributes"),
             renamed={"names": "attribute"},
-            hidden=frozenset({"classes"}),
-            takes=frozenset({"cursor"}),
+            hidden={"classes"},
+            takes={"cursor"},
         ),
         Tool(
             name="count_objects",
@@ -161,8 +167,8 @@ TOOLS = {
             description="Count objects of one kind, also by the values of an attribute, by unit or by account state.",
             behaviour=Behaviour.READS,
             serves=_all_by(KINDS, "count", "objects.count"),
-            hidden=frozenset({"kind"}),
-            needs=frozenset({"kind"}),
+            hidden={"kind"},
+            needs={"kind"},
         ),
         Tool(
             name="explain_sign_in",
@@ -170,7 +176,7 @@ TOOLS = {
             description="Say what keeps a user from signing in, and what each domain controller knows.",
             behaviour=Behaviour.READS,
             serves={("users", "sign-in"): "users.read-sign-in-report"},
-            needs=frozenset({"id"}),
+            needs={"id"},
         ),
         Tool(
             name=PREVIEW,
@@ -195,7 +201,7 @@ TOOLS = {
             " generated.",
             behaviour=Behaviour.ADDS,
             serves=_each(KINDS, "create"),
-            hidden=frozenset({"add", "remove", "clear"}),
+            hidden={"add", "remove", "clear"},
         ),
         Tool(
             name="update_object",
@@ -203,7 +209,7 @@ TOOLS = {
             description="Change attributes and options of an object, all in one step.",
             behaviour=Behaviour.CHANGES,
             serves=_each(KINDS, "update"),
-            takes=frozenset({"ifMatch"}),
+            takes={"ifMatch"},
         ),
         Tool(
             name="move_or_rename_object",
@@ -218,8 +224,8 @@ TOOLS = {
             description="Add members to a group and remove others, in one step.",
             behaviour=Behaviour.CHANGES,
             serves=_each(("groups",), "change-members"),
-            named=frozenset({"add", "remove"}),
-            takes=frozenset(MATCHING),
+            named={"add", "remove"},
+            takes=set(MATCHING),
             identified_by="Of the group: id, distinguished name or sAMAccountName.",
         ),
         Tool(
@@ -233,9 +239,9 @@ TOOLS = {
                 ("organization-units", "enable"): "organization-units.enable-accounts",
                 ("organization-units", "disable"): "organization-units.disable-accounts",
             },
-            hidden=frozenset({"planId"}),
-            named=frozenset({"accounts"}),
-            takes=frozenset({"action"}),
+            hidden={"planId"},
+            named={"accounts"},
+            takes={"action"},
         ),
         Tool(
             name="delete_object",
@@ -259,9 +265,9 @@ TOOLS = {
             behaviour=Behaviour.WITHDRAWS,
             serves=_each((CHANGE_REQUESTS,), "search", "read", "cancel") | {(CHANGE_REQUESTS, "run"): "runs.read"},
             renamed={"pageSize": "limit"},
-            hidden=frozenset({"risk", "operation", "owner", "target"}),
-            takes=frozenset({"cancel", "run"}),
-            needs=frozenset(),
+            hidden={"risk", "operation", "owner", "target"},
+            takes={"cancel", "run"},
+            needs=set(),
             identified_by="Of a change request.",
         ),
         Tool(
@@ -272,8 +278,8 @@ TOOLS = {
             behaviour=Behaviour.CHANGES,
             serves=_each(("operations",), "search-own", UNDO),
             renamed={"pageSize": "limit"},
-            takes=frozenset({UNDO}),
-            needs=frozenset(),
+            takes={UNDO},
+            needs=set(),
         ),
     )
 }
@@ -302,8 +308,3 @@ NOT_SERVED = {
     "users.change-password": "needs the present password, which nobody should tell an agent",
 }
 """The operations of `/api` that no tool serves, each with its reason. Those only on `/rest` are the console's."""
-
-
-def served_operations() -> frozenset[str]:
-    """The names of all operations that a tool serves."""
-    return frozenset(name for tool in TOOLS.values() for name in tool.serves.values())

@@ -49,7 +49,15 @@ class Command(BaseCommand):
         directories = [_find_directory(name) for name in options["directory"]]
         try:
             with all_or_nothing(administrator_call("keys create")) as changes:
-                key = changes.perform("api-keys.create", body=_body(options, _role_id(changes, options)))
+                body = {
+                    "name": options["name"],
+                    "owner": options["owner"],
+                    "role": _role_id(changes, options),
+                    "expiresAt": _moment(options["expires"]),
+                    "allowedAddresses": options["allowed_address"],
+                    "supervisionLevel": options["supervision"],
+                }
+                key = changes.perform("api-keys.create", body=body)
                 links = [
                     changes.perform("api-keys.create-link", id=key["id"], body={"directory": str(row.pk)})
                     for row in directories
@@ -59,17 +67,6 @@ class Command(BaseCommand):
         for link in links:
             self.stderr.write(f"{link['directoryName']}: Client ID {link['clientId']}", style_func=str)
         self.stdout.write(key["value"])
-
-
-def _body(options: dict[str, Any], role: str) -> dict[str, Any]:
-    return {
-        "name": options["name"],
-        "owner": options["owner"],
-        "role": role,
-        "expiresAt": _moment(options["expires"]),
-        "allowedAddresses": options["allowed_address"],
-        "supervisionLevel": options["supervision"],
-    }
 
 
 def _role_id(changes: OwnChanges, options: dict[str, Any]) -> str:
