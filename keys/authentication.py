@@ -5,7 +5,9 @@ and `keys.sign_in.sessions` signs people in.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,30 +39,6 @@ MAX_REASON = 500
 REASON_HEADER = "X-Change-Reason"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that reorder text (Unicode bidi controls), which would deceive an approver."""
-
-
-class ProgramAuthentication(BaseAuthentication):
-    """`identify_program` for REST framework: `request.auth` is the call."""
-
-    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
-        call = identify_program(request._request)
-        return call.person, call
-
-
-class SessionAuthentication(BaseAuthentication):
-    """`identify_session` for REST framework: `request.auth` is the call."""
-
-    may_lack_second_factor = False
-
-    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
-        call = identify_session(request._request, may_lack_second_factor=self.may_lack_second_factor)
-        return call.person, call
-
-
-class LaxSessionAuthentication(SessionAuthentication):
-    """Also admits people who have yet to set up a second factor; their call may do nothing."""
-
-    may_lack_second_factor = True
 
 
 def identify_program(request: HttpRequest) -> Call:
@@ -205,13 +183,11 @@ def _call_of_person(
 ) -> Call:
     choices = [LinkFacts(effective.reference_to_directory(row), True) for row in effective.find_directories(own)]
     directory, refusal = effective.choose_directory(choices, client_id or request.META.get("HTTP_X_CLIENT_ID"))
-    held = cache.access_of_person(person)
-    return Call(
+    return effective.make_person_call(
+        person,
+        cache.access_of_person(person),
         surface=surface,
-        person=effective.reference_to(person),
         credential=credential,
-        permissions=held.permissions,
-        scopes=held.scopes,
         directory=directory,
         directory_refusal=refusal,
         **_request_facts(request),
@@ -286,3 +262,27 @@ def check_reason(text: str | None, parameter: str = REASON_HEADER) -> str | None
 def _bad_reason(problem: str, parameter: str = REASON_HEADER) -> InvalidRequest:
     sentence = message("{parameter} {what}.", parameter=parameter, what=problem)
     return InvalidRequest.naming(problem, parameter=parameter, sentence=sentence)
+
+
+class CallAuthentication(BaseAuthentication):
+    """Identifies callers for REST framework: `request.auth` is the call."""
+
+    identify: Callable[[HttpRequest], Call]
+
+    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
+        call = self.identify(request._request)
+        return call.person, call
+
+
+class ProgramAuthentication(CallAuthentication):
+    identify = staticmethod(identify_program)
+
+
+class SessionAuthentication(CallAuthentication):
+    identify = staticmethod(identify_session)
+
+
+class LaxSessionAuthentication(CallAuthentication):
+    """Also admits people who have yet to set up a second factor; their call may do nothing."""
+
+    identify = staticmethod(partial(identify_session, may_lack_second_factor=True))

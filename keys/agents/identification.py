@@ -113,24 +113,18 @@ def _may_be_old(token: AgentAccessToken) -> bool:
     return may_have_been_looked_up(token.grant.person)
 
 
-def call_for_agent(
-    grant_id: UUID | str,
-    *,
-    connection_id: UUID,
-    surface: Surface,
-    request_id: str,
-    change_request_id: UUID | None = None,
-) -> Call:
+def call_for_agent(grant_id: UUID | str, *, connection_id: UUID, **request: Any) -> Call:
     """A call for work done later for an agent, with everything checked anew.
 
-    Raises Forbidden, or NotChecked while the person's directory does not answer.
+    `request` are the members of the call that the grant does not decide. Raises Forbidden, or NotChecked while the
+    person's directory does not answer.
     """
     wanted = grant_id if isinstance(grant_id, UUID) else parse_guid(grant_id)
     grants = AgentGrant.objects.select_related(*_DECIDING).defer(*_SECRETS).order_by()
     grant = grants.filter(pk=wanted, connection_id=connection_id).first() if wanted else None
     if grant is None or _refusal_reason(grant) is not None:
         raise Forbidden
-    call = _call_of(grant, surface=surface, request_id=request_id, change_request_id=change_request_id)
+    call = _call_of(grant, **request)
     if call.directory is None:
         raise Forbidden
     return call

@@ -20,7 +20,6 @@ from core.call import (
     PersonRef,
     Scopes,
     SupervisionLevel,
-    Surface,
 )
 from core.errors import ClientIdRequired, Forbidden, GatewayError
 from core.shapes import parse_guid
@@ -164,17 +163,11 @@ def choose_directory(
     return links[0].directory, None
 
 
-def call_for_key(
-    key_id: UUID | str,
-    *,
-    connection_id: UUID,
-    surface: Surface,
-    request_id: str,
-    change_request_id: UUID | None = None,
-) -> Call:
+def call_for_key(key_id: UUID | str, *, connection_id: UUID, **request: Any) -> Call:
     """A call for work done later under a key, with everything checked anew but the allowed addresses.
 
-    Raises Forbidden, or NotChecked while the owner's directory does not answer.
+    `request` are the members of the call that the key does not decide. Raises Forbidden, or NotChecked while the
+    owner's directory does not answer.
     """
     wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
     facts = _find_key(Q(pk=wanted)) if wanted else None
@@ -184,13 +177,7 @@ def call_for_key(
     link = next((link for link in facts.links if link.directory.id == connection_id), None)
     if link is None or not link.enabled:
         raise Forbidden
-    return make_key_call(
-        facts,
-        surface=surface,
-        directory=link.directory,
-        request_id=request_id,
-        change_request_id=change_request_id,
-    )
+    return make_key_call(facts, directory=link.directory, **request)
 
 
 def make_key_call(facts: KeyFacts, **request: Any) -> Call:
@@ -215,37 +202,28 @@ def _require_present(person: Person) -> None:
         raise Forbidden
 
 
-def call_for_person(
-    person_id: int,
-    *,
-    credential: CredentialRef,
-    connection_id: UUID | None,
-    surface: Surface,
-    request_id: str,
-    change_request_id: UUID | None = None,
-) -> Call:
+def call_for_person(person_id: int, *, connection_id: UUID | None, **request: Any) -> Call:
     """A call for work done later for a person, whose session may have ended; raises Forbidden, or NotChecked.
 
-    Work that needs no directory has no `connection_id`.
+    `request` are the members of the call that the person does not decide. Work that needs no directory has no
+    `connection_id`.
     """
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
     _require_present(person)
-    directories = {row.id: row for row in find_directories(person.connection)}
-    if connection_id is not None and connection_id not in directories:
-        raise Forbidden
-    held = access_of_person(person)
-    return Call(
-        surface=surface,
-        person=reference_to(person),
-        credential=credential,
-        permissions=held.permissions,
-        scopes=held.scopes,
-        directory=None if connection_id is None else reference_to_directory(directories[connection_id]),
-        request_id=request_id,
-        change_request_id=change_request_id,
-    )
+    directory = None
+    if connection_id is not None:
+        directories = {row.id: row for row in find_directories(person.connection)}
+        if connection_id not in directories:
+            raise Forbidden
+        directory = reference_to_directory(directories[connection_id])
+    return make_person_call(person, access_of_person(person), directory=directory, **request)
+
+
+def make_person_call(person: Person, access: EffectiveAccess, **request: Any) -> Call:
+    """The call of a person who has passed all checks; `request` are the members that the person does not decide."""
+    return Call(person=reference_to(person), permissions=access.permissions, scopes=access.scopes, **request)
 
 
 def reference_to(person: Person) -> PersonRef:

@@ -10,23 +10,20 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from core.call import Call, PersonRef
 from core.errors import Forbidden, GatewayError, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
 from gateway.surfaces.agent.conversation import AgentConversation, RefusedConversation
 from gateway.surfaces.views import ProgramView, StrictRequest
 from keys.agents.availability import require_agents
 from keys.agents.identification import identify_agent
 from keys.agents.metadata import issuer_of
+from keys.authentication import CallAuthentication
 
 
-class _AgentAuthentication(BaseAuthentication):
-    def authenticate(self, request: Request) -> tuple[PersonRef, Call]:
-        call = identify_agent(request._request)
-        return call.person, call
+class _AgentAuthentication(CallAuthentication):
+    identify = staticmethod(identify_agent)
 
 
 @method_decorator(never_cache, "dispatch")
