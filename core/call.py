@@ -161,6 +161,11 @@ class Call:
     takes_octets: bool = False
     prefetch: object = field(default=None, compare=False, repr=False)
 
+    @property
+    def prefix(self) -> str:
+        """The prefix of addresses in answers, on the surface that the caller has."""
+        return "/rest" if self.surface is Surface.REST else "/api"
+
     def has_version(self, version: str) -> bool:
         """Whether the caller of a read has this version already and needs no body."""
         known = self.if_none_match

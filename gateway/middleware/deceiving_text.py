@@ -5,6 +5,8 @@ through this middleware, so that no template can forget one of them.
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
@@ -60,6 +62,10 @@ def _treat_piece(found: re.Match[str]) -> str:
     return _TREATMENTS[found.lastgroup or "text"](whole)
 
 
+_mark_invisible = partial(mark_invisible, but=_USED_BY_TEMPLATES)
+_replace_invisible = partial(replace_invisible, but=_USED_BY_TEMPLATES)
+
+
 def _treat_text(text: str) -> str:
     return RIGHT_TO_LEFT.sub(lambda run: f"<bdi>{run[0]}</bdi>", _mark_invisible(text))
 
@@ -71,24 +77,16 @@ def _treat_raw(element: str) -> str:
     return _treat_tag(element[:end]) + _mark_invisible(element[end:])
 
 
-def _treat_script(element: str) -> str:
-    return replace_invisible(element, escaped_in_json, but=_USED_BY_TEMPLATES)
-
-
 def _treat_tag(tag: str) -> str:
     return _as_references(_VISIBLE_ATTRIBUTE.sub(lambda found: found[1] + _mark_invisible(found[2]), tag))
 
 
-def _mark_invisible(text: str) -> str:
-    return mark_invisible(text, but=_USED_BY_TEMPLATES)
-
-
 def _as_references(text: str) -> str:
-    return replace_invisible(text, lambda each: f"&#x{ord(each):X};", but=_USED_BY_TEMPLATES)
+    return _replace_invisible(text, lambda each: f"&#x{ord(each):X};")
 
 
-_TREATMENTS = {
-    "script": _treat_script,
+_TREATMENTS: dict[str, Callable[[str], str]] = {
+    "script": lambda element: _replace_invisible(element, escaped_in_json),
     "field": _as_references,
     "raw": _treat_raw,
     "comment": _mark_invisible,

@@ -158,8 +158,10 @@ def _start_run(change: Change) -> Answer:
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
     finished = runs.wait_for_completion(started.id, wait)
     if finished.state != "completed":
-        prefix = "/rest" if call.surface is Surface.REST else "/api"
-        headers = {"Location": f"{prefix}/ad/runs/{finished.id}", "Retry-After": str(runs.retry_after(finished.state))}
+        headers = {
+            "Location": f"{call.prefix}/ad/runs/{finished.id}",
+            "Retry-After": str(runs.retry_after(finished.state)),
+        }
         return Answer(202, runs.render_result(finished), headers)
     result = runs.render_result(finished)
     return Answer(207 if result["failed"] else 200, result)

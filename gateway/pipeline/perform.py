@@ -150,9 +150,11 @@ def _hold_access(operation: Operation, call: Call, accepted: ValidatedInput, ref
 
 def held_answer(call: Call, body: queue.QueuedAnswer) -> Answer:
     """The answer 202 to a change that is held, with the address of its change request."""
-    prefix = "/rest" if call.surface is Surface.REST else "/api"
     held = body["changeRequest"]
-    headers = {"Location": f"{prefix}/change-requests/{held['id']}", "Retry-After": str(retry_after(held["status"]))}
+    headers = {
+        "Location": f"{call.prefix}/change-requests/{held['id']}",
+        "Retry-After": str(retry_after(held["status"])),
+    }
     return Answer(202, body, headers)
 
 

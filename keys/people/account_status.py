@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -282,7 +283,12 @@ def _age(moment: datetime) -> timedelta:
 
 def end_all_sessions(person_id: int) -> None:
     """End the sessions of a person, whose `session_epoch` has just grown, and revoke their platform tokens."""
-    AccessToken.objects.filter(person_id=person_id, revoked_at__isnull=True).update(revoked_at=timezone.now())
+    revoke_tokens(person_id=person_id)
     known = PersonSession.objects.filter(person_id=person_id)
     Session.objects.filter(session_key__in=list(known.values_list("session_key", flat=True))).delete()
     known.delete()
+
+
+def revoke_tokens(**which: Any) -> None:
+    """Revoke platform tokens: a person's, or those of sessions."""
+    AccessToken.objects.filter(**which, revoked_at__isnull=True).update(revoked_at=timezone.now())

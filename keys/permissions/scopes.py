@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from active_directory import DistinguishedName, Entry, InvalidValue, LdapError
 from core.call import Scopes
+from core.errors import invalid_member
 from core.shapes import Id, parse_guid
 from directory import errors as directory_errors
 from directory.lookup.access import bases_inside_all
@@ -23,29 +24,25 @@ from keys.models import Person
 from keys.models.people import GroupScopes
 
 
-class ScopeNotFound(Exception):
-    """No enabled directory has this object. `position` is its index in the list of scopes."""
+def resolve_scopes(texts: Sequence[str]) -> list[dict[str, str]]:
+    """Find the objects of scopes, to be stored.
 
-    def __init__(self, position: int, text: str) -> None:
-        self.position = position
-        super().__init__(f"{text} is in none of the enabled directories")
-
-
-def resolve(texts: Sequence[str]) -> list[dict[str, str]]:
-    """Find the objects of scopes, to be stored; raises ScopeNotFound, or Unavailable if a directory does not answer."""
+    Raises InvalidRequest naming one that no enabled directory has, or Unavailable if a directory does not answer.
+    """
     scopes = [_resolve_one(position, text) for position, text in enumerate(texts)]
     return list({(scope["directoryId"], scope["guid"]): scope for scope in scopes}.values())
 
 
 def _resolve_one(position: int, text: str) -> dict[str, str]:
+    absent = invalid_member(f"scopes/{position}", f"{text} is in none of the enabled directories")
     reference: UUID | str | None = parse_guid(text.strip())
     if reference is None:
         try:
             reference = str(DistinguishedName.parse(text.strip()))
         except InvalidValue:
-            reference = None
+            raise absent from None
     if not reference:
-        raise ScopeNotFound(position, text)
+        raise absent
     unreachable: directory_errors.Unavailable | None = None
     for connection in DirectoryConnection.objects.filter(enabled=True).order_by("name"):
         try:
@@ -58,9 +55,7 @@ def _resolve_one(position: int, text: str) -> dict[str, str]:
             continue
         if entry is not None:
             return {"guid": str(entry.guid), "distinguishedName": entry.dn, "directoryId": str(connection.id)}
-    if unreachable is not None:
-        raise unreachable
-    raise ScopeNotFound(position, text)
+    raise unreachable or absent
 
 
 class ScopeNow(TypedDict):

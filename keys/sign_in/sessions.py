@@ -32,7 +32,7 @@ from core.text.messages import message
 from keys import credential_values
 from keys.callers import client_address, origin_of
 from keys.models import AccessToken, Person, PersonSession
-from keys.people.account_status import AccountStatus, account_status, readmit
+from keys.people.account_status import AccountStatus, account_status, readmit, revoke_tokens
 from keys.permissions.effective import reference_to
 from keys.sign_in import login_throttle, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, verify
@@ -160,7 +160,7 @@ def sign_out(request: HttpRequest) -> None:
         _note(request, "signed out", person)
     session_key = stored_key_of(request)
     logout(request)
-    _revoke_tokens_of([session_key])
+    revoke_tokens(session_key=session_key)
     PersonSession.objects.filter(session_key=session_key).delete()
 
 
@@ -234,11 +234,6 @@ def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]
     return value, expires_at
 
 
-def revoke_tokens(person: Person) -> None:
-    """Revoke all platform tokens of a person."""
-    AccessToken.objects.filter(person=person, revoked_at__isnull=True).update(revoked_at=timezone.now())
-
-
 def change_own_password(request: HttpRequest, call: Call, person: Person, *, current: str, new: str) -> None:
     """Change the password of the signed-in person, and end their other sessions and all platform tokens.
 
@@ -257,7 +252,7 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
         person.set_password(new)
         person.save(update_fields=["password"])
     end_others(request, reference_to(person))
-    revoke_tokens(person)
+    revoke_tokens(person_id=person.pk)
     # This session goes on, but Django gives it another key.
     before = stored_key_of(request)
     update_session_auth_hash(request, person)
@@ -282,14 +277,9 @@ def _delete_ended(person: Person) -> None:
 
 def _end(sessions: list[PersonSession]) -> None:
     keys = [session.session_key for session in sessions]
-    _revoke_tokens_of(keys)
+    revoke_tokens(session_key__in=keys)
     Session.objects.filter(session_key__in=keys).delete()
     PersonSession.objects.filter(session_key__in=keys).delete()
-
-
-def _revoke_tokens_of(session_keys: list[str]) -> None:
-    tokens = AccessToken.objects.filter(session_key__in=session_keys, revoked_at__isnull=True)
-    tokens.update(revoked_at=timezone.now())
 
 
 def _note(request: HttpRequest, event: str, person: Person | PersonRef, **facts: Any) -> None:

@@ -22,14 +22,14 @@ from core.text.messages import message
 from core.text.names import require_label
 from keys.models import Person, SecondFactor
 from keys.models.people import GroupScopes
-from keys.people.account_status import end_all_sessions
+from keys.people.account_status import end_all_sessions, revoke_tokens
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.permission_catalogue import APPS
 from keys.permissions.effective import access_of_person, granted_permissions
-from keys.permissions.scopes import find_scopes_now
+from keys.permissions.scopes import find_scopes_now, resolve_scopes
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
-from keys.sign_in.sessions import revoke_tokens, sessions_of
+from keys.sign_in.sessions import sessions_of
 from operations.access.permissions import (
     Permissions,
     ScopeRecord,
@@ -38,7 +38,6 @@ from operations.access.permissions import (
     acts_as_superuser,
     find_granted,
     names_of,
-    resolve_scopes,
     scope_names,
     scope_records,
 )
@@ -191,7 +190,7 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     if not person.is_active:
         end_all_sessions(person.pk)
     elif "password" in given:  # sessions end by themselves, since Django hashes the password into them
-        revoke_tokens(person)
+        revoke_tokens(person_id=person.pk)
     return _record(find_person(id))
 
 

@@ -23,7 +23,7 @@ from directory.models import DirectoryConnection
 from keys.models.people import confines_members, keep_scopes, kept_scopes
 from keys.people.directory_groups import find_security_group, set_directory_groups
 from keys.permission_catalogue import APPS
-from keys.permissions.scopes import find_scopes_now
+from keys.permissions.scopes import find_scopes_now, resolve_scopes
 from operations.access.permissions import (
     ScopeRecord,
     Scopes,
@@ -31,7 +31,6 @@ from operations.access.permissions import (
     acts_as_superuser,
     find_granted,
     names_of,
-    resolve_scopes,
     scope_names,
     scope_records,
 )

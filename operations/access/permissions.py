@@ -9,14 +9,14 @@ from typing_extensions import TypedDict
 
 from audit.model_changes.recording import is_command
 from core.call import Call
-from core.errors import FieldError, Forbidden, InvalidRequest, invalid_member
+from core.errors import FieldError, Forbidden, InvalidRequest
 from core.operation import SIGNED_IN, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import Id
 from core.text.messages import message
 from keys.models import Person
 from keys.permission_catalogue import APPS, GRANTABLE, MEANINGS, find_permissions, gateway_permissions
-from keys.permissions.scopes import ScopeNotFound, ScopeNow, resolve
+from keys.permissions.scopes import ScopeNow
 
 
 class PermissionRecord(TypedDict):
@@ -100,14 +100,6 @@ def require_held(call: Call, names: frozenset[str]) -> None:
     """Raise Forbidden unless the caller holds all of the permissions."""
     if not names <= call.permissions:
         raise Forbidden
-
-
-def resolve_scopes(scopes: Sequence[str]) -> list[dict[str, str]]:
-    """Find the objects of scopes, to be stored; raises InvalidRequest naming one that no directory has."""
-    try:
-        return resolve(scopes)
-    except ScopeNotFound as missing:
-        raise invalid_member(f"scopes/{missing.position}", str(missing)) from None
 
 
 def names_of(permissions: Iterable[Permission]) -> list[str]:

@@ -17,7 +17,7 @@ from core.shapes import Body, Id, Moment, PartialUpdate, as_record, example
 from core.text.messages import message
 from keys.api_keys import Name
 from keys.models import Role
-from keys.permissions.scopes import find_scopes_now
+from keys.permissions.scopes import find_scopes_now, resolve_scopes
 from operations.access.permissions import (
     Permissions,
     ScopeRecord,
@@ -26,7 +26,6 @@ from operations.access.permissions import (
     find_granted,
     names_of,
     require_held,
-    resolve_scopes,
     scope_names,
     scope_records,
 )

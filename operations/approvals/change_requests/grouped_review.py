@@ -324,13 +324,10 @@ def decide_together(call: Call, *, body: DecideTogether) -> DecidedTogetherJson:
     if body.decision == "approve":
         require_confirmation(call, body.code)
     comment = (body.comment or "").strip() or None
-    results = [_decide(call, body.decision, each, comment) for each in _each_once(body.change_requests)]
+    each_once = {item.id: item for item in body.change_requests}.values()
+    results = [_decide(call, body.decision, item, comment) for item in each_once]
     failed = sum(item["problem"] is not None for item in results)
     return {"total": len(results), "succeeded": len(results) - failed, "failed": failed, "results": results}
-
-
-def _each_once(decided: Iterable[OneDecision]) -> Iterable[OneDecision]:
-    return {item.id: item for item in decided}.values()
 
 
 def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecision, comment: str | None) -> DecidedJson:
