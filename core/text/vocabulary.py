@@ -3,10 +3,9 @@
 Operations and kinds of directory objects declare their own labels.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext, pgettext, pgettext_lazy
 
 _Name = TypeVar("_Name")
