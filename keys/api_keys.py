@@ -179,15 +179,14 @@ _DEFAULT_LEVEL: Level = SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value
 class SearchApiKeys(PageQuery):
     """The filters of the list; several of them narrow each other down."""
 
-    name: Annotated[str | None, Field(description="A part of the name, in any case.")] = None
-    owner: Annotated[str | None, Field(description="User name of the person the key acts as.")] = None
-    role: Annotated[Guid | None, Field(description="The role's id.")] = None
-    directory: Annotated[Guid | None, Field(description="The id of a directory the key is linked to.")] = None
-    state: Annotated[Literal["active", "expired", "revoked"] | None, Field(description="How the key stands.")] = None
-    due: Annotated[
-        Literal["expiring", "unused"] | None,
-        Field(description="Valid keys that expire within 30 days, or were not used for 90."),
-    ] = None
+    name: str | None = Field(None, description="A part of the name, in any case.")
+    owner: str | None = Field(None, description="User name of the person the key acts as.")
+    role: Guid | None = Field(None, description="The role's id.")
+    directory: Guid | None = Field(None, description="The id of a directory the key is linked to.")
+    state: Literal["active", "expired", "revoked"] | None = Field(None, description="How the key stands.")
+    due: Literal["expiring", "unused"] | None = Field(
+        None, description="Valid keys that expire within 30 days, or were not used for 90."
+    )
 
 
 PasswordsToRequester = Annotated[

@@ -40,9 +40,9 @@ Addresses = Annotated[
 class SearchAgents(PageQuery):
     """The filters of the list; several of them narrow each other down."""
 
-    person: Annotated[str | None, Field(description="User name of the person the agent acts for.")] = None
-    client: Annotated[Guid | None, Field(description="The id of the agent's client.")] = None
-    state: Annotated[Literal["active", "expired", "ended"] | None, Field(description="How the grant stands.")] = None
+    person: str | None = Field(None, description="User name of the person the agent acts for.")
+    client: Guid | None = Field(None, description="The id of the agent's client.")
+    state: Literal["active", "expired", "ended"] | None = Field(None, description="How the grant stands.")
 
 
 class UpdateAgent(Body):
@@ -56,8 +56,8 @@ class UpdateAgent(Body):
 class SearchAgentClients(PageQuery):
     """The filters of the list; several of them narrow each other down."""
 
-    name: Annotated[str | None, Field(description="A part of the name, in any case.")] = None
-    state: Annotated[Literal["active", "disabled"] | None, Field(description="How the client stands.")] = None
+    name: str | None = Field(None, description="A part of the name, in any case.")
+    state: Literal["active", "disabled"] | None = Field(None, description="How the client stands.")
 
 
 class CreateAgentClient(Body):

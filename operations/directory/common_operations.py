@@ -53,7 +53,7 @@ def declare_ordinary_operations(
     move_risk: Risk = Risk.ORDINARY,
     batchable: bool = True,
 ) -> None:
-    """Declare the operations that every kind has, for a resource of `RESOURCES`.
+    """Declare the operations that every kind has, for a resource of `RESOURCES`, and those of accounts if it has one.
 
     `create` and `update` are the shapes of the bodies. `documentation` replaces the generated documentation of an
     action. `batchable` concerns create, update and delete.
@@ -223,9 +223,12 @@ def declare_ordinary_operations(
     def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
         return find_who_can(call, resource=resource, id=id, query=query)
 
+    if declared.has_account:
+        _declare_account_operations(resource)
 
-def declare_account_operations(resource: str) -> None:
-    """Declare the operations of accounts for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
+
+def _declare_account_operations(resource: str) -> None:
+    """Declare the operations that accounts have besides: enable, disable, unlock, list groups."""
     path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].one
 
     def declare_switch(action: str, label: str, inverse: str, risk: Risk) -> None:

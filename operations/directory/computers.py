@@ -1,7 +1,7 @@
 """Operations on computers: those that every kind and every account has."""
 
 from directory.shapes.inputs import CreateComputer, UpdateAccount
-from operations.directory.common_operations import declare_account_operations, declare_ordinary_operations
+from operations.directory.common_operations import declare_ordinary_operations
 
 declare_ordinary_operations(
     "computers",
@@ -17,4 +17,3 @@ declare_ordinary_operations(
         """,
     },
 )
-declare_account_operations("computers")

@@ -13,7 +13,7 @@ from directory.queries.sign_in_report import SignInReport, read_sign_in_report
 from directory.shapes.inputs import ChangePassword, CreateUser, PasswordReset, ResetPassword, UpdateAccount
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import Proposal
-from operations.directory.common_operations import declare_account_operations, declare_ordinary_operations
+from operations.directory.common_operations import declare_ordinary_operations
 
 declare_ordinary_operations(
     "users",
@@ -28,7 +28,6 @@ declare_ordinary_operations(
         """,
     },
 )
-declare_account_operations("users")
 
 
 @operation(
