@@ -333,4 +333,4 @@ def _checks() -> Iterator[Metric]:
     yield _labelled("check_ok", "Whether what the gateway works with was there lately: 1, else 0.", "check", found)
 
 
-_READERS = (*(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks),)
+_READERS = (_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks)
