@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
