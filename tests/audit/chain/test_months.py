@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
@@ -19,10 +20,13 @@ from audit.chain.months import EARLIER, LATER, TABLE, find_months, make_months
 from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.verification import find_tampering
 from audit.identifiers import identifier_bounds
+from audit.migrations import _months
+from audit.migrations._months import begin_months
 from audit.models import LogSeal, OperationRecord
 from gateway.tasks import sweep
+from lab.directory import random_name
 from tests.audit.calls import CALL
-from tests.audit.chain.months_of_log import months_from
+from tests.audit.chain.months_of_log import months_from, one_table
 from tests.support.database import live_database_url
 
 pytestmark = [
@@ -164,6 +168,109 @@ class TestMaking:
             monkeypatch.setattr(months, "_not_before", 0.0)
             sweep()
             assert [month.table for month in find_months()] == before
+
+
+class TestUpgrade:
+    """A log that is one table becomes the first partition, with all that is in it and beside it."""
+
+    @staticmethod
+    def upgrade() -> None:
+        with connection.schema_editor(atomic=False) as editor:
+            begin_months(apps, editor)
+
+    @staticmethod
+    def names() -> set[tuple[str, str]]:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT 'index', relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+                " WHERE indrelid = %s::regclass UNION ALL SELECT 'trigger', tgname FROM pg_trigger"
+                " WHERE tgrelid = %s::regclass UNION ALL SELECT 'check', conname FROM pg_constraint"
+                " WHERE conrelid = %s::regclass AND contype = 'c'",
+                [TABLE, TABLE, TABLE],
+            )
+            return set(cursor.fetchall())
+
+    def test_it_works(self, now_is: In) -> None:
+        expected = self.names()
+        with one_table():
+            assert find_months() == []
+            assert self.names() == expected
+            now_is(MAY)
+            old = write_change()
+            sealing.seal_records()
+            now_is(timezone.now())
+            log.complete(old.id, outcome="succeeded")
+            role = random_name("reader")
+            execute(f'CREATE ROLE "{role}"; GRANT INSERT, UPDATE (code) ON {TABLE} TO "{role}"')
+            try:
+                for _ in range(2):  # again changes nothing
+                    self.upgrade()
+                    assert tables()[0] == "earlier"
+                    assert tables()[-1] == "later"
+                    assert len(tables()) in (3, 4)  # a month that is nearly over begins no partition
+                    assert self.names() == expected
+                with connection.cursor() as cursor:
+                    cursor.execute(
+                        "SELECT table_name, column_name, privilege_type FROM information_schema.column_privileges"
+                        " WHERE grantee = %s AND privilege_type <> 'INSERT'",
+                        [role],
+                    )
+                    assert cursor.fetchall() == [(TABLE, "code", "UPDATE")]
+            finally:
+                execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+            new = write_change()
+            sealing.seal_records()
+            assert rows_in(EARLIER) == 2
+            assert ids() == {old.id, new.id}
+            assert findings() == []
+            for sql in (f"DELETE FROM {EARLIER}", f"TRUNCATE {EARLIER}", f"UPDATE {EARLIER} SET owner = 'x'"):
+                with pytest.raises(DatabaseError, match="append-only"):
+                    execute(sql)
+
+    def test_no_index_is_built_anew(self) -> None:
+        with one_table(), connection.cursor() as cursor:
+            files = (
+                "SELECT relfilenode FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid"
+                " WHERE indrelid = %s::regclass"
+            )
+            cursor.execute(files, [TABLE])
+            before = set(cursor.fetchall())
+            self.upgrade()
+            cursor.execute(files, [EARLIER])
+            assert set(cursor.fetchall()) == before
+            assert len(before) > 10
+
+    def test_a_log_with_records_of_the_future_stays_one_table(
+        self, now_is: In, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with one_table():
+            now_is(timezone.now() + timedelta(days=400))
+            far = write_change()
+            self.upgrade()
+            assert "stays one table" in capsys.readouterr().out
+            assert find_months() == []
+            assert make_months() == 0
+            assert log.complete(far.id, outcome="succeeded")
+            now_is(timezone.now())
+            sealing.seal_records()
+            assert findings() == []
+            assert remove_records(before=MAY) == 0
+
+    def test_one_that_fails_leaves_no_bound_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = self.names()
+        with one_table():
+            write_change()
+
+            def fail(*_: Any) -> Any:
+                raise RuntimeError("killed")
+
+            monkeypatch.setattr(_months, "_exchange", fail)
+            with pytest.raises(RuntimeError, match="killed"):
+                self.upgrade()
+            assert self.names() == expected
+            monkeypatch.undo()
+            self.upgrade()
+            assert rows_in(EARLIER) == 1
 
 
 class TestGuards:
