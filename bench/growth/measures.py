@@ -115,14 +115,16 @@ def measures_of_log(world: World) -> dict[str, Figures]:
         found[name] = world.measure(lambda path=path: browser.fetch(path))  # type: ignore[misc]
     found["`/metrics`"] = world.measure(lambda: world.client.send("GET", "/metrics"))
     for name in ("verification of the whole", "verification again"):
-        found[name] = _verified(world.gateway)
+        found[name] = _commanded(world.gateway, "verify_operations_log")
+    before = f"--before={time.strftime('%Y-%m', time.gmtime())}"
+    found["all months that are over leave"] = _commanded(world.gateway, "expire_operations_log", before)
     return found
 
 
-def _verified(gateway: Gateway) -> Figures:
-    """The processor time of the command, and of its database if that is a server."""
+def _commanded(gateway: Gateway, *command: str) -> Figures:
+    """The processor time of a command, without that of a database that is a server."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    gateway.live.manage("verify_operations_log")
+    gateway.live.manage(*command)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     return Figures(seconds * 1000, (time.perf_counter() - began) * 1000)
