@@ -11,7 +11,8 @@ from uuid import UUID
 import psycopg
 import pytest
 from django.apps import apps
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, models, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from audit import identifiers, log
@@ -21,6 +22,7 @@ from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.verification import find_tampering
 from audit.identifiers import identifier_bounds
 from audit.migrations import _months
+from audit.migrations._concurrently import AddIndexConcurrently
 from audit.migrations._months import begin_months
 from audit.models import LogSeal, OperationRecord
 from gateway.tasks import sweep
@@ -271,6 +273,28 @@ class TestUpgrade:
             monkeypatch.undo()
             self.upgrade()
             assert rows_in(EARLIER) == 1
+
+
+def test_a_later_migration_adds_an_index_to_each_month() -> None:
+    index = models.Index(fields=["server", "id"], name="audit_by_server", condition=models.Q(server__isnull=False))
+    state = MigrationLoader(connection).project_state()
+    adding = AddIndexConcurrently("operationrecord", index)
+    after = state.clone()
+    adding.state_forwards("audit", after)
+    partial = (
+        "SELECT count(*) FROM pg_index"
+        " WHERE indrelid = %s::regclass AND indisvalid AND pg_get_indexdef(indexrelid) ~ 'server'"
+    )
+    try:
+        for _ in range(2):  # again, where it was interrupted
+            with connection.schema_editor(atomic=False) as editor:
+                adding.database_forwards("audit", editor, state, after)
+            with connection.cursor() as cursor:
+                for table in (TABLE, *(month.table for month in find_months())):
+                    cursor.execute(partial, [table])
+                    assert cursor.fetchone()[0] == 1, table
+    finally:
+        execute("DROP INDEX IF EXISTS audit_by_server")
 
 
 class TestGuards:
