@@ -51,12 +51,14 @@ class PageContext:
 
     `call` is passed to operations; it holds the permissions read at the start of this request. The person may choose
     one of `directories`; `call.directory` is the chosen one. After a fail-over, what the page shows `may_be_behind`.
+    After the refusal of a form, `problem` is why.
     """
 
     request: HttpRequest
     call: Call
     directories: list[DirectoryConnection]
     may_be_behind: bool = False
+    problem: GatewayError | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -218,9 +220,9 @@ class PageContext:
     ) -> HttpResponse:
         """Render a template below `templates/console/`: a page, or for htmx a part of one.
 
-        `status` defaults to that of the `problem` in the context, else 200.
+        `status` defaults to that of the `problem`, else 200.
         """
-        shown = {"page": self, "problem": None, **(context or {})}
+        shown = {"page": self, "problem": self.problem, **(context or {})}
         if status is None:
             status = shown["problem"].status if shown["problem"] else 200
         return render(self.request, f"console/{template}", shown, status=status)
@@ -319,7 +321,8 @@ def _with_form(function: View, form: Callable[..., HttpResponseBase]) -> Callabl
         try:
             return function(page, **arguments)
         except GatewayError as refusal:
-            return form(page, **arguments, problem=refusal)
+            page.problem = refusal
+            return form(page, **arguments)
 
     return handle
 

@@ -47,13 +47,13 @@ def _run_choice(given: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def _new_run_form(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def _new_run_form(page: PageContext) -> HttpResponseBase:
     """The form. The plan loads after the page, since planning a large unit takes a while."""
     _require_planner(page)
     choice = _run_choice(page.submitted)
-    planned = _plan_context(page, choice) if problem or "now" in page.query else {}
-    if problem:
-        planned["problem"] = problem
+    planned = _plan_context(page, choice) if page.problem or "now" in page.query else {}
+    if page.problem:
+        planned["problem"] = page.problem
     return page.render(
         "runs/run_new.html",
         {
@@ -170,7 +170,7 @@ def run(page: PageContext, run_id: UUID) -> HttpResponseBase:
     )
 
 
-def _retry_form(page: PageContext, run_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def _retry_form(page: PageContext, run_id: UUID) -> HttpResponseBase:
     planned = page.perform("runs.plan-retry", id=run_id)
     return page.render(
         "runs/run_retry.html",
@@ -179,7 +179,6 @@ def _retry_form(page: PageContext, run_id: UUID, problem: GatewayError | None = 
             "changing": sum(account["effect"] == "change" for account in planned["accounts"]),
             "may_start": _may_start(page, planned["action"]),
             "reason": page.form["reason"],
-            "problem": problem,
         },
     )
 

@@ -189,8 +189,8 @@ def directory(page: PageContext) -> HttpResponseBase:
     return page.redirect("first-day-directory", message=_("{name} is connected.").format(name=made["name"]))
 
 
-def _approver_form(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
-    return _render_step(page, "approver", typed=page.form, problem=problem)
+def _approver_form(page: PageContext) -> HttpResponseBase:
+    return _render_step(page, "approver", typed=page.form)
 
 
 @page_at("first-day/approver", "first-day-approver", post="people.create", form=_approver_form)

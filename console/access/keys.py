@@ -11,7 +11,6 @@ from console.page_context import PageContext, page_at
 from console.shared.charts import daily_chart
 from console.shared.forms import changed_body, declare_button, form_values, permissions_by_name
 from core import shown_once
-from core.errors import GatewayError
 from core.text.vocabulary import texts_by_name
 from keys.models import Level
 
@@ -38,7 +37,7 @@ def keys(page: PageContext) -> HttpResponseBase:
 
 
 @page_at("keys/<uuid:key_id>", "key", get="api-keys.read")
-def key(page: PageContext, /, key_id: UUID, problem: GatewayError | None = None, **_link: UUID) -> HttpResponseBase:
+def key(page: PageContext, /, key_id: UUID, **_link: UUID) -> HttpResponseBase:
     found = page.perform("api-keys.read", id=key_id)
     linked = {link["directory"] for link in found["links"]}
     return page.render(
@@ -49,7 +48,6 @@ def key(page: PageContext, /, key_id: UUID, problem: GatewayError | None = None,
             "may_change": may_change(page, found),
             "graces": _GRACES,
             "linkable": [item for item in directories(page) if item["id"] not in linked],
-            "problem": problem,
         },
     )
 
@@ -95,7 +93,7 @@ def use(page: PageContext, key_id: UUID) -> HttpResponseBase:
     return page.render("access/_key_use.html", {"key": found, "days": daily_chart(usage["days"]), "records": records})
 
 
-def _edit_form(page: PageContext, key_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def _edit_form(page: PageContext, key_id: UUID) -> HttpResponseBase:
     found = page.perform("api-keys.read", id=key_id)
     shown = {**form_values(found, "api-keys.update"), "version": found["version"]}
     context = {
@@ -104,7 +102,6 @@ def _edit_form(page: PageContext, key_id: UUID, problem: GatewayError | None = N
         "roles": page.list_all("roles.search"),
         "levels": Level,
         "own_address": page.call.client_address,
-        "problem": problem,
     }
     return page.render("access/key_edit.html", context)
 
@@ -116,9 +113,9 @@ def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
     return page.redirect("key", message=_("Saved. It applies from the key's next request on."), key_id=key_id)
 
 
-def _refused_rotation(page: PageContext, key_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def _refused_rotation(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """The key's page. A person who had to sign in first arrives here by GET, and is redirected."""
-    return key(page, key_id, problem) if problem else page.redirect("key", key_id=key_id)
+    return key(page, key_id) if page.problem else page.redirect("key", key_id=key_id)
 
 
 @page_at("keys/<uuid:key_id>/rotate", "key-rotate", post="api-keys.rotate", form=_refused_rotation)

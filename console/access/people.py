@@ -20,7 +20,6 @@ from console.shared.forms import (
     submit,
 )
 from console.shared.wording import client_name
-from core.errors import GatewayError
 from keys.permission_catalogue import PRESETS, find_preset
 
 _KEYS_SHOWN = 50
@@ -33,7 +32,7 @@ def people(page: PageContext) -> HttpResponseBase:
 
 
 @page_at("people/<uuid:person_id>", "person", get="people.read")
-def person(page: PageContext, person_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
     found = page.perform("people.read", id=person_id)
     effective = page.perform("people.read-effective-permissions", id=person_id)["permissions"]
     sources = {item["name"]: item for item in effective}
@@ -52,7 +51,6 @@ def person(page: PageContext, person_id: UUID, problem: GatewayError | None = No
             "keys": _keys_of(page, found),
             "sessions": [{**item, "client": client_name(item["userAgent"])} for item in sessions],
             "typed": {**found, **page.form},
-            "problem": problem,
         },
     )
 
@@ -80,13 +78,12 @@ def scopes(page: PageContext, person_id: UUID) -> HttpResponseBase:
     return page.render("access/_person_scopes.html", page.perform("people.read-scopes", id=person_id))
 
 
-def _new_form(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def _new_form(page: PageContext) -> HttpResponseBase:
     page.perform("people.search", query={"pageSize": "1"})  # refuses people who may not see others
     context = {
         "typed": page.form,
         "choices": permission_choices(page, chosen_permissions(page)),
         "presets": PRESETS,
-        "problem": problem,
     }
     return page.render("access/person_new.html", context)
 
@@ -99,7 +96,7 @@ def new(page: PageContext) -> HttpResponseBase:
     return page.redirect("person", message=message, person_id=made["id"])
 
 
-def _permissions_form(page: PageContext, person_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def _permissions_form(page: PageContext, person_id: UUID) -> HttpResponseBase:
     person = page.perform("people.read", id=person_id)
     typed = person
     if page.is_post:
@@ -113,7 +110,6 @@ def _permissions_form(page: PageContext, person_id: UUID, problem: GatewayError 
         "groups": page.list_all("permission-groups.search") if page.is_superuser else [],
         "keys": _keys_of(page, person),
         "may_confine": _may_confine(page, person),
-        "problem": problem,
     }
     return page.render("access/person_permissions.html", context)
 
@@ -235,9 +231,7 @@ def groups(page: PageContext) -> HttpResponseBase:
     return page.render("access/permission_groups.html", {"found": found})
 
 
-def _group_form(
-    page: PageContext, group_id: UUID | None = None, problem: GatewayError | None = None
-) -> HttpResponseBase:
+def _group_form(page: PageContext, group_id: UUID | None = None) -> HttpResponseBase:
     if group_id is None:
         page.perform("permission-groups.search", query={"pageSize": "1"})  # refuses people who may not see groups
         group = None
@@ -252,7 +246,6 @@ def _group_form(
         "directories": [(item, typed["mapped"].get(str(item.id), ())) for item in page.directories],
         "choices": permission_choices(page, typed["permissions"]),
         "presets": PRESETS,
-        "problem": problem,
     }
     return page.render("access/permission_group.html", context)
 

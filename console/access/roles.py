@@ -41,10 +41,10 @@ def roles(page: PageContext) -> HttpResponseBase:
 
 
 @page_at("roles/<uuid:role_id>", "role", get="roles.read")
-def role(page: PageContext, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+def role(page: PageContext, role_id: UUID) -> HttpResponseBase:
     found = page.perform("roles.read", id=role_id)
-    context = {"permissions": permissions_by_group(found["permissions"]), "problem": problem}
-    return page.render("access/role.html", {**_role_context(page, found), **context})
+    permissions = permissions_by_group(found["permissions"])
+    return page.render("access/role.html", {**_role_context(page, found), "permissions": permissions})
 
 
 def _role_context(page: PageContext, role: Mapping[str, Any]) -> dict[str, Any]:

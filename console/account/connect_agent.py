@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from audit.model_changes.recording import recorded
 from console.page_context import PageContext, page_at
 from core import shown_once
-from core.errors import Forbidden, GatewayError, InvalidRequest
+from core.errors import Forbidden, InvalidRequest
 from core.text.invisible import mark_invisible
 from core.text.names import require_label
 from directory.models import DirectoryConnection
@@ -201,7 +201,7 @@ def _redirect_uncached(location: str) -> HttpResponseBase:
 
 
 @page_at("account/agents/new", "agent-token")
-def agent_token(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def agent_token(page: PageContext) -> HttpResponseBase:
     """The form, and after it the token, once."""
     _require_allowed()
     chosen = tuple(page.request.POST.getlist("scope")) if page.is_post else (DEFAULT_SCOPE,)
@@ -210,7 +210,6 @@ def agent_token(page: PageContext, problem: GatewayError | None = None) -> HttpR
         {
             **_choices_context(page, SCOPES, chosen),
             "typed": page.form,
-            "problem": problem,
             "was_shown": not page.is_post and shown_once.is_expected(page.request),
             "token": shown_once.take(page.request),
         },

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from console.page_context import PageContext, page_at
 from console.shared.wording import client_name
 from core import shown_once
-from core.errors import GatewayError, InvalidRequest, invalid_member
+from core.errors import InvalidRequest, invalid_member
 from core.text.vocabulary import texts_by_name
 from keys.agents import issued_tokens
 from keys.permissions.scopes import stored_scopes_of_person
@@ -41,10 +41,10 @@ _MAX_AGENTS = 100
 
 
 @page_at("account", "account")
-def account(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def account(page: PageContext) -> HttpResponseBase:
     """The account page. It shows a new access token once, and a form's refusal beside its field."""
-    if problem is not None and not problem.errors:  # no field can show it: it becomes a page
-        raise problem
+    if page.problem is not None and not page.problem.errors:  # no field can show it: it becomes a page
+        raise page.problem
     token_was_shown = not page.is_post and shown_once.is_expected(page.request)
     person = page.person
     found = page.list_first("permissions.search", 1000)
@@ -70,7 +70,6 @@ def account(page: PageContext, problem: GatewayError | None = None) -> HttpRespo
                 {"session": session, "current": session.session_key == own, "client": client_name(session.user_agent)}
                 for session in sorted(living, key=lambda session: session.session_key != own)
             ],
-            "problem": problem,
             "token": shown_once.take(page.request),
             "token_was_shown": token_was_shown,
         },
@@ -113,17 +112,16 @@ def set_up_second_factor(page: PageContext) -> HttpResponseBase:
 
 
 @page_at("account/second-factor", "second-factor", may_lack_second_factor=True)
-def enrolment(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def enrolment(page: PageContext) -> HttpResponseBase:
     """The TOTP secret as a QR code and as text, until a first code confirms that the authenticator has it."""
-    if problem is not None and not problem.errors:
-        raise problem
+    if page.problem is not None and not page.problem.errors:
+        raise page.problem
     found, is_required = second_factor.find_enrolment(page.person), second_factor.is_missing(page.person)
     if found is None:
         if is_required:
             return page.render("account/account_second_factor_required.html")
         return page.redirect("account")
     context = {
-        "problem": problem,
         "is_required": is_required,
         "image": segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000"),
         "secret": re.findall(".{1,4}", found.secret),

@@ -33,9 +33,7 @@ _RUN_OPERATIONS: Final = frozenset({"organization-units.disable-accounts", "orga
 
 
 @page_at("changes/<uuid:request_id>", "change")
-def change(
-    page: PageContext, /, request_id: UUID, problem: GatewayError | None = None, **_decision: str
-) -> HttpResponseBase:
+def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResponseBase:
     review = page.perform("change-requests.read-review", id=request_id)
     previous = parse_guid(page.query["decided"])
     decided = None
@@ -59,7 +57,6 @@ def change(
             "comment": page.form["comment"] if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),
             "generated_password": shown_once.take(page.request),
-            "problem": problem,
         },
     )
 

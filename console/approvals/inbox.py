@@ -14,7 +14,6 @@ from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
-from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
 from core.text.vocabulary import texts_by_name
 from directory.shapes.kinds import Kind
@@ -119,7 +118,7 @@ def _can_wait(operation: Operation) -> bool:
 
 
 @page_at("changes/together", "changes-together")
-def review_group(page: PageContext, problem: GatewayError | None = None) -> HttpResponseBase:
+def review_group(page: PageContext) -> HttpResponseBase:
     """Review several requests: those of one call (`groupOf`), or those ticked in the inbox (`change`)."""
     selection = _selection(page)
     found = page.perform("change-requests.read-together", query=selection)
@@ -147,7 +146,6 @@ def review_group(page: PageContext, problem: GatewayError | None = None) -> Http
             "kept": filter_query(page),
             "comment": page.form["comment"],
             "ticked": page.request.POST.getlist("change"),
-            "problem": problem,
         },
     )
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import body_from_form, split_lines
-from core.errors import Forbidden, GatewayError
+from core.errors import Forbidden
 from core.text.vocabulary import texts_by_name
 from directory.shapes.inputs import pointer
 
@@ -67,15 +67,13 @@ def _template_body(page: PageContext) -> dict[str, Any]:
     return {**body_from_form(form, "change-templates.create"), "attributes": attributes}
 
 
-def _template_form(
-    page: PageContext, template_id: UUID | None = None, problem: GatewayError | None = None
-) -> HttpResponseBase:
+def _template_form(page: PageContext, template_id: UUID | None = None) -> HttpResponseBase:
     """The form of a template. Raises Forbidden for people who may not edit templates: they see it when they use it."""
     if not page.may("change-templates.update" if template_id else "change-templates.create"):
         raise Forbidden
     record = page.perform("change-templates.read", id=template_id) if template_id else None
     new = {"occasion": page.query.get("occasion", "joiner")}
-    typed: Record = _template_body(page) if problem else _template_fields(record) if record else new
+    typed: Record = _template_body(page) if page.problem else _template_fields(record) if record else new
     empty = [""] * _EMPTY_LINES
 
     def lines(member: str) -> list[tuple[str, str]]:
@@ -94,7 +92,6 @@ def _template_form(
             ("leaves", _("Groups to leave"), lines("leaves")),
         ],
         "attributes": [*known, *((name, "") for name in empty)],
-        "problem": problem,
     }
     return page.render("directory/change_template.html", context)
 

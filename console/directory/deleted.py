@@ -41,9 +41,7 @@ def deleted_objects(page: PageContext, file_format: str = "") -> HttpResponseBas
     )
 
 
-def _restore_form(
-    page: PageContext, object_id: UUID, problem: GatewayError | None = None, **context: Any
-) -> HttpResponseBase:
+def _restore_form(page: PageContext, object_id: UUID, **context: Any) -> HttpResponseBase:
     """What is left of a deleted object, with a form to restore it if the person may."""
     found = page.perform("deleted-objects.read", query={"attributes": "*"}, id=object_id)
     parent = found["lastKnownParent"] or ""
@@ -52,7 +50,7 @@ def _restore_form(
     attributes = {
         name: values for name, values in sorted(found["attributes"].items()) if name not in _HIDDEN_ATTRIBUTES
     }
-    shown = {"deleted": found, "attributes": attributes, "typed": typed, "problem": problem, **context}
+    shown = {"deleted": found, "attributes": attributes, "typed": typed, **context}
     return page.render("directory/deleted_object.html", shown)
 
 

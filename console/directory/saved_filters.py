@@ -11,7 +11,7 @@ from console.directory.browse import RESOURCES, SCOPES, table_context
 from console.page_context import PageContext, page_at
 from console.shared.forms import body_from_form
 from console.shared.lists import DEFAULT_QUERY, download, downloads_at, search_parameters, wants_objects
-from core.errors import Forbidden, GatewayError
+from core.errors import Forbidden
 from directory.queries.filters_and_templates import resource_of
 from directory.shapes import kinds
 
@@ -24,15 +24,13 @@ def saved_filters(page: PageContext) -> HttpResponseBase:
     return page.render("directory/saved_filters.html", {"found": page.perform("saved-filters.list", query=query)})
 
 
-def _filter_form(
-    page: PageContext, filter_id: UUID | None = None, problem: GatewayError | None = None
-) -> HttpResponseBase:
+def _filter_form(page: PageContext, filter_id: UUID | None = None) -> HttpResponseBase:
     """The form of a filter: its owner edits it, others only see it. A new filter takes its values from the search."""
     record = page.perform("saved-filters.read", id=filter_id) if filter_id else None
-    if record is None and problem is None and not page.may("saved-filters.create"):
+    if record is None and page.problem is None and not page.may("saved-filters.create"):
         raise Forbidden
     typed: Record = page.form
-    if problem is None:
+    if page.problem is None:
         given = record or page.query
         names = record["attributes"] if record else page.query["attributes"].split(",")
         kind = resource_of(record["kind"]) if record else page.query["kind"]
@@ -43,7 +41,6 @@ def _filter_form(
         "may_change": page.may("saved-filters.update") and (record is None or _is_own(page, record)),
         "resources": RESOURCES,
         "scopes": SCOPES,
-        "problem": problem,
     }
     return page.render("directory/saved_filter.html", context)
 
