@@ -89,8 +89,8 @@ class Visibility:
     values: bool = True
     client: Client | None = None
     """Looks up objects that values identify by SID or GUID. Without it all such values are hidden."""
-    _below: dict[str, tuple[bool, bool]] = field(default_factory=dict, init=False, compare=False)
-    """By the name of a parent: whether its children are inside, and whether one of them may be a base."""
+    _below: dict[str, bool | None] = field(default_factory=dict, init=False, compare=False)
+    """By the name of a parent, what `can_see_below` says."""
     _names: dict[str, list[str]] = field(default_factory=dict, init=False, compare=False)
     """The present names of the objects that match a condition, by the condition's text."""
 
@@ -115,16 +115,24 @@ class Visibility:
         """Whether the object of this name is inside the scopes. Its parent's cached answer nearly always decides."""
         if self.bases is None:
             return True
-        parent = parent_of(name)
         try:
-            if parent not in self._below:
-                above = DistinguishedName.parse(parent)
-                holds_base = any(DistinguishedName.parse(base).parent == above for base in self.bases)
-                self._below[parent] = is_within_any(parent, self.bases), holds_base
-            is_inside, holds_base = self._below[parent]
-            return is_inside or (holds_base and is_within_any(name, self.bases))
+            decided = self.can_see_below(parent_of(name))
+            return is_within_any(name, self.bases) if decided is None else decided
         except InvalidValue:
             return False
+
+    def can_see_below(self, parent: str) -> bool | None:
+        """Whether all objects directly below this name are inside the scopes, or none; None where some may be.
+
+        Raises InvalidValue for what is no name.
+        """
+        if self.bases is None:
+            return True
+        if parent not in self._below:
+            above = DistinguishedName.parse(parent)
+            holds_base = any(DistinguishedName.parse(base).parent == above for base in self.bases)
+            self._below[parent] = True if is_within_any(parent, self.bases) else None if holds_base else False
+        return self._below[parent]
 
     def may_know(self, name: str) -> bool:
         """Whether the caller may learn of the object of this name.

@@ -6,11 +6,12 @@ each, and a list of those that also meet a condition 40 µs for each.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Scope, linked_object
+from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Scope
 from directory.groups import relative_id
 from directory.lookup.access import is_within_any
 from directory.lookup.visibility import Visibility, parent_of
 from directory.queries.searches.area import Area
+from directory.queries.searches.known_members import read_members
 
 Listed = Mapping[bytes, str]
 """Objects that are known before a search looks for them: their names by objectGUID."""
@@ -24,9 +25,7 @@ def members_of(client: Client, groups: Sequence[Entry], *, primary: bool = True)
 
     They include members that the gateway's account may not read, and those of other domains.
     """
-    guids = (group.guid.bytes_le for group in groups)
-    holders = client.read_each(guids, ("member",), of_domain=True, extended=True)
-    listed = dict(linked_object(value) for holder in holders for value in holder.values("member"))
+    listed = read_members(client, (group.guid.bytes_le for group in groups))
     for account in client.find_any(have_primary(groups) if primary else (), ("objectGUID",)):
         listed.update((guid, account.dn) for guid in account.values("objectGUID"))
     return listed
@@ -60,12 +59,20 @@ def name_filter(client: Client, *seen: Visibility) -> Callable[[str], bool]:
     The names of a child domain end as those of this one do, but its objects are not here.
     """
     domain = DistinguishedName.parse(client.default_naming_context)
-    known: dict[str, bool] = {}
+    known: dict[str, bool | None] = {}
+
+    def decide(parent: str) -> bool | None:
+        """What holds for everything below a parent; None where it depends on the name."""
+        if DistinguishedName.parse(parent).domain != domain:
+            return False
+        verdicts = [visibility.can_see_below(parent) for visibility in seen]
+        return False if False in verdicts else None if None in verdicts else True
 
     def is_seen(name: str) -> bool:
         parent = parent_of(name)
         if parent not in known:
-            known[parent] = DistinguishedName.parse(parent).domain == domain
-        return known[parent] and all(visibility.can_see(name) for visibility in seen)
+            known[parent] = decide(parent)
+        verdict = known[parent]
+        return all(visibility.can_see(name) for visibility in seen) if verdict is None else verdict
 
     return is_seen

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from django.conf import settings
@@ -74,8 +75,8 @@ class Order:
         for match in matches:
             (missing if match.value is None else present).append(match)
         for some in (present, missing):
-            some.sort(key=lambda match: match.guid)
-        present.sort(key=lambda match: match.value, reverse=self.descending)  # type: ignore[arg-type,return-value]
+            some.sort(key=attrgetter("guid"))
+        present.sort(key=attrgetter("value"), reverse=self.descending)
         return present + missing
 
     def after(self, matches: Iterable[Match], last: Match) -> list[Match]:
