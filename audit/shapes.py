@@ -159,19 +159,45 @@ class LogStatisticsJson(TypedDict):
 
 
 class VerificationJson(TypedDict):
-    """`finding` is the first thing that was wrong, null when nothing was; then all `seals` and `records` were read."""
+    """`finding` is the first thing that was wrong, null when nothing was; then all `seals` and `records` were read.
+
+    They are those from `firstSeal` on: 1 where the whole log was verified, else what was new since the verification
+    before (`verifiedRanges`).
+    """
 
     at: Moment
     seals: int
     records: int
     finding: str | None
+    firstSeal: int
+
+
+class VerifiedRangeJson(TypedDict):
+    """The seals from `firstSeal` to `lastSeal` were verified `at` a time, with all records that they name.
+
+    Since `wholeSince` every seal up to `lastSeal` was verified. Later changes of their records are not noticed until
+    the whole log is verified again.
+    """
+
+    firstSeal: int
+    lastSeal: int
+    at: Moment
+    wholeSince: Moment
+
+
+class VerificationProgressJson(TypedDict):
+    """A verification that began with `firstSeal` has come to `seal` of those up to `lastSeal`."""
+
+    firstSeal: int
+    seal: int
+    lastSeal: int
 
 
 class ChainJson(TypedDict):
     """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them.
 
     `missing` says which sealed records are gone, according to the checkpoint outside the database. `verifying` says
-    whether a worker verifies the log now.
+    whether the log is verified now, `progress` how far that is, once it has begun. `verifiedRanges` are in order.
     """
 
     head: Head | None
@@ -181,6 +207,8 @@ class ChainJson(TypedDict):
     missing: str | None
     lastVerification: VerificationJson | None
     verifying: bool
+    progress: VerificationProgressJson | None
+    verifiedRanges: list[VerifiedRangeJson]
 
 
 class VerificationBegunJson(TypedDict):
@@ -190,4 +218,6 @@ class VerificationBegunJson(TypedDict):
 
 
 def verification_as_json(verification: LogVerification | None) -> VerificationJson | None:
-    return None if verification is None else as_record(VerificationJson, verification)
+    if verification is None:
+        return None
+    return as_record(VerificationJson, verification, firstSeal=verification.first_seal or 1)

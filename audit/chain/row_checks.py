@@ -7,6 +7,7 @@ infinite time, and both let columns be altered. One such row must not keep the l
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -102,9 +103,21 @@ def _is_readable(rows: QuerySet[Any], field: models.Field) -> bool:
 def _unless_malformed(row: _Row | MalformedRow) -> _Row | MalformedRow:
     if isinstance(row, MalformedRow):
         return row
+    values = row.__dict__
+    if all(isinstance(values.get(name), holds) for name, holds in _expected(type(row))):
+        return row
     fields = row._meta.concrete_fields
     complaints = [text for field in fields if (text := _value_complaint(field, getattr(row, field.attname)))]
     return MalformedRow(str(row.pk), ", ".join(complaints)) if complaints else row
+
+
+@cache
+def _expected(model: type[models.Model]) -> list[tuple[str, tuple[type, ...]]]:
+    """The names of a model's columns with the types that their values may have."""
+    return [
+        (field.attname, (*_kind_of(field)[1], *((type(None),) if field.null else ())))
+        for field in model._meta.concrete_fields
+    ]
 
 
 def _value_complaint(field: models.Field, value: Any) -> str | None:

@@ -41,8 +41,8 @@ release, which do not know it, still seal records."""
 _LATER: Final = frozenset({*COMPLETION, *FILLED_IN})
 _COLUMNS: Final = tuple(field.attname for field in OperationRecord._meta.concrete_fields if field.attname not in _OWN)
 _DEFAULTS: Final = {field.attname: field.get_default() for field in OperationRecord._meta.concrete_fields}
-_AT_FIRST: Final = tuple(name for name in _COLUMNS if name not in _LATER)
-_AT_LAST: Final = (*_COLUMNS, "mac")
+_AT_FIRST: Final = tuple(sorted(name for name in _COLUMNS if name not in _LATER))
+_AT_LAST: Final = tuple(sorted((*_COLUMNS, "mac")))
 _ADDED: Final = frozenset({"raised_access"})
 """Columns that came later. They are left out while NULL, so that the MACs of older records still hold."""
 
@@ -69,6 +69,16 @@ def is_authentic(record: OperationRecord) -> bool:
     """Whether the gateway made this record, and nobody changed what never changes."""
     content = _canonical({name: getattr(record, name) for name in _AT_FIRST})
     return _is_code(b"record", content, record.mac)
+
+
+def is_as_sealed(record: OperationRecord, entry: Entry) -> bool:
+    """Whether the gateway made this record and it is still as its entry in a seal states."""
+    facts = {name: _plain(getattr(record, name)) for name in _AT_LAST}  # the same for both codes
+    if not _is_code(b"record", _canonical({name: facts[name] for name in _AT_FIRST}), record.mac):
+        return False
+    if entry.phase == OPEN:
+        return _is_same(entry.digest, record.mac)
+    return _is_code(b"complete record", _canonical(facts), entry.digest.hex())
 
 
 def entry_of(record: OperationRecord) -> Entry:
@@ -212,6 +222,11 @@ def _canonical(content: Mapping[str, Any]) -> bytes:
 
 def _text(value: Any) -> str:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A column's value as JSON writes it."""
+    return _text(value) if isinstance(value, datetime | UUID) else value
 
 
 _encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_text).encode

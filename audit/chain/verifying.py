@@ -16,7 +16,6 @@ import structlog
 from django.core.cache import cache
 from django.db import DatabaseError
 from redis.exceptions import RedisError
-from typing_extensions import TypedDict
 
 from audit.chain.verification import course_after_last, find_tampering, keep_verification
 from audit.chain.verified_ranges import (
@@ -30,6 +29,7 @@ from audit.chain.verified_ranges import (
 )
 from audit.chain.walk import Progress
 from audit.models import VerifiedRange
+from audit.shapes import VerificationProgressJson
 from core.database import shared_clock
 from core.errors import ServiceUnavailable
 from core.redis.broker import BrokerUnavailable, send_task
@@ -55,14 +55,6 @@ WHOLE_AFTER: Final = timedelta(days=6)
 """A verification that goes on from the last reads the whole log when it was last read so long ago: once a week."""
 
 
-class VerificationProgress(TypedDict):
-    """How far the verification under way is: it has come to `seal` of those up to `lastSeal`, since `firstSeal`."""
-
-    firstSeal: int
-    seal: int
-    lastSeal: int
-
-
 def request_verification() -> bool:
     """Ask a worker to verify the log; False if one is doing so already. Raises ServiceUnavailable without a broker."""
     try:
@@ -86,7 +78,7 @@ def is_verifying() -> bool:
         return False
 
 
-def find_progress() -> VerificationProgress | None:
+def find_progress() -> VerificationProgressJson | None:
     """How far the verification under way is; None where there is none, or it has not begun."""
     with suppress(RedisError):
         found: Any = cache.get(_UNDER_WAY)
@@ -185,7 +177,7 @@ class _Lease:
         self._renewed_at = time.monotonic()
         first = self.course.first_seal
         seal = self.course.walk.expected - 1 if self.course.walk else first - 1
-        shown: VerificationProgress = {"firstSeal": first, "seal": seal, "lastSeal": max(newest_seal(), seal)}
+        shown: VerificationProgressJson = {"firstSeal": first, "seal": seal, "lastSeal": max(newest_seal(), seal)}
         with suppress(RedisError):
             cache.set(_LEADER, self._token, _LEASE_SECONDS)
             cache.set(_UNDER_WAY, shown, _LEASE_SECONDS)

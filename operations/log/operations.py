@@ -12,6 +12,7 @@ from approvals.models import ChangeRequest, Status
 from audit import daily_counts, log_queries, security
 from audit.bounded_search import Bounds, page_of_records
 from audit.chain import checkpoint, sealing, verification, verifying
+from audit.chain.verified_ranges import find_ranges
 from audit.models import OperationRecord, Outcome
 from audit.shapes import (
     ChainJson,
@@ -264,6 +265,16 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
         "missing": checkpoint.describe_loss(marked) if marked and not checkpoint.is_in_log(marked) else None,
         "lastVerification": verification_as_json(verification.last_verification()),
         "verifying": verifying.is_verifying(),
+        "progress": verifying.find_progress(),
+        "verifiedRanges": [
+            {
+                "firstSeal": verified.learnt.first,
+                "lastSeal": verified.learnt.last,
+                "at": render_timestamp(verified.at) or "",
+                "wholeSince": render_timestamp(verified.whole_at) or "",
+            }
+            for verified in reversed(find_ranges())
+        ],
     }
 
 

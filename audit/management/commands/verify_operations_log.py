@@ -14,7 +14,7 @@ from audit.chain import checkpoint
 from audit.chain.archive import NotGenuine, read_archive
 from audit.chain.checkpoint import Head, latest_head
 from audit.chain.verification import find_tampering, keep_verification
-from audit.chain.verified_ranges import forget_lost_ranges
+from audit.chain.verified_ranges import forget_lost_ranges, forget_ranges
 from audit.chain.verifying import course_of_the_night, leading, whole_course
 from audit.chain.walk import Finding, Progress
 from core.shapes import render_timestamp
@@ -76,6 +76,11 @@ class Command(BaseCommand):
             f"What is new in the operations log is as it was written: {counted}, from seal {progress.first_seal} on. "
             f"All before it was last read {since} or later."
         )
+        if options["restored"]:
+            forget_ranges()
+            self.stdout.write(
+                "The next verification reads the whole log, since what was restored may have been changed."
+            )
 
     def _verify_archive(self, file: Path) -> None:
         try:

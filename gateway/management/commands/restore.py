@@ -53,11 +53,15 @@ class Command(BaseCommand):
                 raise CommandError(f"Stop web processes and workers first; {names} gave a sign of life just now")
 
     def _verify(self, head: Head | None) -> None:
-        """Verify the restored log up to the head at the time of the backup, and accept its current end as its end."""
+        """Verify the restored log up to the head at the time of the backup, and accept its current end as its end.
+
+        It goes on from what was verified when the backup was made, so that the gateway can be started soon.
+        """
+        options: dict[str, Any] = {"restored": True, "continued": True, "stdout": self.stdout}
         if head is None:
-            call_command("verify_operations_log", restored=True, stdout=self.stdout)
+            call_command("verify_operations_log", **options)
             return
         with NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(head, file)
             file.flush()
-            call_command("verify_operations_log", restored=True, head=Path(file.name), stdout=self.stdout)
+            call_command("verify_operations_log", head=Path(file.name), **options)

@@ -17,8 +17,9 @@ from audit.chain import checkpoint, sealing, verifying
 from audit.chain.verification import last_verification
 from audit.chain.walk import Finding
 from audit.management.commands import verify_operations_log
-from audit.models import LogVerification, OperationRecord
+from audit.models import LogVerification, OperationRecord, VerifiedRange
 from tests.audit.calls import CALL
+from tests.console.pages import text_of
 from tests.support.cast import Console, make_integration, make_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
@@ -56,6 +57,8 @@ def test_an_empty_log(console: Console) -> None:
         "missing": None,
         "lastVerification": None,
         "verifying": False,
+        "progress": None,
+        "verifiedRanges": [],
     }
 
 
@@ -85,7 +88,8 @@ def test_the_last_verification(console: Console) -> None:
     sealing.seal_records()
     call_command("verify_operations_log", stdout=StringIO())
     kept = console.get(PATH).body["lastVerification"]
-    assert {**kept, "at": ""} == {"at": "", "seals": 1, "records": 0, "finding": None}, "both are still open"
+    expected = {"at": "", "seals": 1, "records": 0, "finding": None, "firstSeal": 1}
+    assert {**kept, "at": ""} == expected, "both are still open"
     forge()
     with pytest.raises(CommandError):
         call_command("verify_operations_log")
@@ -93,6 +97,33 @@ def test_the_last_verification(console: Console) -> None:
     assert later["at"] > kept["at"]
     assert later["finding"].endswith("was inserted or changed")
     assert LogVerification.objects.count() == 1
+
+
+def test_which_range_was_verified_when(console: Console) -> None:
+    write()
+    sealing.seal_records()
+    call_command("verify_operations_log", stdout=StringIO())
+    write()
+    sealing.seal_records()
+    call_command("verify_operations_log", "--continue", stdout=StringIO())
+    body = console.get(PATH).body
+    first, second = body["verifiedRanges"]
+    assert (first["firstSeal"], first["lastSeal"], second["firstSeal"], second["lastSeal"]) == (1, 1, 2, 2)
+    assert first["wholeSince"] == second["wholeSince"] <= first["at"] < second["at"]
+    assert (body["lastVerification"]["firstSeal"], body["lastVerification"]["seals"]) == (2, 1)
+    page = text_of(console.get("/console/log/"))
+    assert "0 new records from seal 2 on as written" in page
+    assert "Seals 1 to 1:" in page
+    assert "when the whole log is verified: once a week, or now." in page
+    VerifiedRange.objects.update(last=7)
+    assert console.get(PATH).body["verifiedRanges"] == [], "not the gateway's"
+
+
+def test_how_far_a_verification_is(console: Console) -> None:
+    cache.set(verifying._UNDER_WAY, {"firstSeal": 1, "seal": 300, "lastSeal": 4000}, 60)
+    body = console.get(PATH).body
+    assert (body["verifying"], body["progress"]) == (True, {"firstSeal": 1, "seal": 300, "lastSeal": 4000})
+    assert "The log is being verified: seal 300 of 4000." in text_of(console.get("/console/log/"))
 
 
 def test_a_verification_cannot_be_claimed() -> None:

@@ -20,7 +20,8 @@ from audit import identifiers, log
 from audit.chain import retention, sealing
 from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.seals import SEALS, TABLE, deletions_allowed
-from audit.chain.verification import find_tampering
+from audit.chain.verification import find_tampering, keep_verification
+from audit.chain.walk import Finding, Progress, Walk
 from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
@@ -111,6 +112,30 @@ def test_it_works(now_is: In) -> None:
     write_change()
     sealing.seal_records()
     assert not findings()
+
+
+def test_what_was_verified_is_not_read_again(now_is: In, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But what is new is, and a finding of the last verification stands."""
+    written = fill(now_is)
+    verify()
+    read: list[int] = []
+    original = Walk._check_seal
+
+    def check(self: Walk, seal: LogSeal) -> Any:
+        read.append(seal.number)
+        return original(self, seal)
+
+    monkeypatch.setattr(Walk, "_check_seal", check)
+    assert remove_records(before=MONTHS[1]) == 8
+    assert not read
+    assert remove_records(before=MONTHS[2]) == 8
+    assert len(read) == 1, "the first removal's seal"
+    assert ", 16 removed after their time." in verify()
+    assert not findings()
+    keep_verification(Progress(), Finding(written[MONTHS[2]][0], "was changed"))
+    read.clear()
+    assert remove_records(before=MONTHS[3]) == 8
+    assert len(read) == LogSeal.objects.count() - 1
 
 
 def test_the_guards_are_back(now_is: In) -> None:

@@ -273,6 +273,16 @@ class TestThieves:
         assert "as it was written" in verify(restored=True)
         assert kept() == [(1, short)]
 
+    def test_after_a_restore_the_whole_log_is_read_soon(self) -> None:
+        """Who could change the backup could change old records in it."""
+        victim = fill(3)[1]
+        verify()
+        thief()
+        execute(f"UPDATE {TABLE} SET code = 'X' WHERE id = %s", key_of(victim))
+        assert "The next verification reads the whole log" in verify(restored=True, continued=True)
+        with pytest.raises(CommandError, match=f"record {victim} was changed"):
+            verify(continued=True)
+
     def test_what_another_run_verified_does_not_count(self, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
         """A run is identified outside the database."""
         victim = fill(6)[1]
