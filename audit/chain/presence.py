@@ -26,7 +26,6 @@ _REMEMBERED: Final = 4
 
 NOTHING: Final = UUID(int=0)
 """Below every identifier."""
-_NO_BUCKET: Final = NOTHING.hex[:_DIGITS]
 
 
 def bucket_of(record_id: UUID) -> str:
@@ -154,13 +153,11 @@ def find_unnamed(named: NamedRecords, stock: Stock, *, removed_before: UUID) -> 
     before the removal are too high.
     """
     expected, emptied = stock.expected(named), bucket_of(removed_before)
-    differing = {
-        bucket for bucket in stock.rows if stock.rows[bucket] != expected[bucket] or bucket <= emptied > _NO_BUCKET
-    }
+    differing = {bucket for bucket in stock.rows if stock.rows[bucket] != expected[bucket] or bucket < emptied}
     if not differing:
         return
     known = {UUID(key) for key in stock.listed if key[:_DIGITS] in differing}
-    if compared := {bucket for bucket in differing if bucket > emptied}:
+    if compared := {bucket for bucket in differing if bucket >= emptied}:
         known |= _named_in(compared, stock.newest_seal)
     for bucket in sorted(differing):
         for key in read_keys(_rows_in(bucket)):

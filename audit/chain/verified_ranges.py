@@ -104,6 +104,7 @@ class Course:
     run: UUID | None = None
     beat: Callable[[], None] = lambda: None
     walk: Walk | None = None
+    _began_at: datetime = field(default_factory=shared_clock.now)
     _kept_at: float = field(default_factory=time.monotonic)
     _is_clean: bool = True
     _can_keep: bool = True
@@ -166,7 +167,7 @@ class Course:
 
     def _store(self, learnt: Learnt) -> VerifiedRange:
         now = shared_clock.now()
-        whole_at = self.base.whole_at if self.base else moment_of(self.run) if self.run else now
+        whole_at = self.base.whole_at if self.base else moment_of(self.run) if self.run else self._began_at
         row = _signed(VerifiedRange(first=learnt.first, at=now, whole_at=whole_at), learnt)
         row.save(force_insert=True)
         return row

@@ -114,8 +114,8 @@ def measures_of_log(world: World) -> dict[str, Figures]:
     for name, path in {"home": "/console/", "a record's page": f"/console/log/{record}"}.items():
         found[name] = world.measure(lambda path=path: browser.fetch(path))  # type: ignore[misc]
     found["`/metrics`"] = world.measure(lambda: world.client.send("GET", "/metrics"))
-    for name in ("verification of the whole", "verification again"):
-        found[name] = _commanded(world.gateway, "verify_operations_log")
+    for name, options in {"verification of the whole": (), "verification of what is new": ("--continue",)}.items():
+        found[name] = _commanded(world.gateway, "verify_operations_log", *options)
     before = f"--before={time.strftime('%Y-%m', time.gmtime())}"
     found["all months that are over leave"] = _commanded(world.gateway, "expire_operations_log", before)
     return found
