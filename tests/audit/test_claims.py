@@ -97,9 +97,9 @@ def test_a_claim_is_not_replaced() -> None:
     call = approved_call()
     record = log.record_intent(call, UPDATE)
     columns = ", ".join(field.column for field in OperationRecord._meta.concrete_fields if not field.primary_key)
-    sql = f"INSERT OR REPLACE INTO {TABLE} (id, {columns}) SELECT %s, {columns} FROM {TABLE}"
+    sql = f"INSERT OR REPLACE INTO {TABLE} (id, {columns}) SELECT %s, {columns} FROM {TABLE} WHERE id = %s"
     with pytest.raises(IntegrityError, match="applied once"), connection.cursor() as cursor:
-        cursor.execute(sql, [uuid4().hex])
+        cursor.execute(sql, [uuid4().hex, record.id.hex])
     assert claims() == {call.change_request_id: record.id}
 
 

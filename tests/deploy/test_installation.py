@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import time
 from contextlib import AbstractContextManager
 from importlib.metadata import Distribution
@@ -47,8 +48,12 @@ def _collides_with_nothing(installation: Installation) -> None:
     site = next(installation.folder.glob("lib/python3*/site-packages"))
     brought = Distribution.at(next(site.glob(f"{WHEEL}-*.dist-info"))).files or ()
     places = {file.parts[0] for file in brought if ".." not in file.parts}
-    assert {place.partition("-")[0] for place in places} == {WHEEL}
+    assert {place.partition("-")[0] for place in places} == {WHEEL, "dirgate"}
     assert not [file for file in brought if "tests" in file.parts]
+    asked = subprocess.run(
+        [installation.folder / "bin" / "dirgate", "users"], capture_output=True, text=True, check=True
+    )
+    assert "reset-password" in asked.stdout
 
 
 def _has_keys_of_its_own(deployment: Deployment) -> None:
@@ -302,7 +307,7 @@ def _is_restored(deployment: Deployment, domain: Domain) -> None:
     deployment.stop("web", "worker")
     restored = deployment.succeeds("restore", "--replace", made)
     assert "Accepted: " in restored  # and what of the log is missing
-    assert "The operations log is as it was written" in restored
+    assert "operations log is as it was written" in restored
     deployment.start_web()
     records = _answer(deployment, "/rest/operations?operation=organization-units.create")["items"]
     assert len(records) == 1

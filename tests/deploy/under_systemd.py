@@ -234,7 +234,7 @@ def is_restored(host: Host, client: Client) -> None:
     ]
     assert any(dump.name in line for line in lines)
     told = host.shell([ALIAS, *lines])
-    assert "The operations log is as it was written" in told, told
+    assert "operations log is as it was written" in told, told
     until(lambda: client.status("/health/ready") == 200, "ready after the restoration")
     say("the backup was restored")
 
