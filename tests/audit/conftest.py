@@ -7,6 +7,7 @@ from django.apps import apps
 from django.db import connection
 
 from audit.migrations._append_only import protect_records
+from audit.migrations._claims import make_triggers
 from audit.migrations._removal import let_owner_remove
 from lab.directory import Directory
 from tests.audit.every_change import World
@@ -26,3 +27,5 @@ def guards_come_back(transactional_db: None) -> Iterator[None]:
     with connection.schema_editor() as editor:
         protect_records(apps, editor)
         let_owner_remove(apps, editor)
+    with connection.cursor() as cursor:
+        make_triggers(cursor, connection)
