@@ -6,15 +6,22 @@ Each field is a key: `RequestLimits:MaxBodyBytes` is `[RequestLimits] MaxBodyByt
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from core.setting_types import (
+    AttributeName,
+    LetterInAccountNames,
+    Network,
+    PositiveInt,
+    PositiveSeconds,
+    PrivateScheme,
+)
 
 SECRET_VARIABLES = (
     *("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS"),
@@ -41,16 +48,6 @@ VARIABLES = frozenset(
 
 class BadConfiguration(Exception):
     """A configuration value that the gateway cannot start with. The message names the key."""
-
-
-def _require_network(value: str) -> str:
-    ip_network(value)  # refuses host bits in a block, which are usually a typing error
-    return value
-
-
-Network = Annotated[str, AfterValidator(_require_network)]
-PositiveInt = Annotated[int, Field(gt=0)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=3600)]
 
 
 class Section(BaseModel):
@@ -213,9 +210,6 @@ class ApprovalsSection(Section):
     )
 
 
-AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
-
-
 class SupervisionSection(Section):
     SecurityAttributes: tuple[AttributeName, ...] = Field(
         (),
@@ -238,16 +232,6 @@ class SignInSection(Section):
     )
 
 
-def _require_pair(text: str) -> str:
-    letter, equals, written = text.partition("=")
-    if len(letter) != 1 or not equals or not re.fullmatch("[a-z0-9-]*", written):
-        raise ValueError("must be a letter and how it is written, such as ü=ue")
-    return text.lower()
-
-
-LetterInAccountNames = Annotated[str, AfterValidator(_require_pair)]
-
-
 class AccountNamesSection(Section):
     Letters: tuple[LetterInAccountNames, ...] = Field(
         ("ä=ae", "ö=oe", "ü=ue", "ß=ss", "ø=oe", "æ=ae"),
@@ -258,21 +242,6 @@ class AccountNamesSection(Section):
 
 class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of an access token in minutes.")
-
-
-_TAKEN_SCHEMES = frozenset(
-    "about blob data file ftp http https javascript ldap ldaps mailto smb tel vbscript view-source ws wss".split()
-)
-"""Browsers and their machines act on these themselves: they lead to no program that has asked for a sign-in."""
-
-
-def _require_private(scheme: str) -> str:
-    if scheme in _TAKEN_SCHEMES:
-        raise ValueError("must be the scheme of a program of its own")
-    return scheme
-
-
-PrivateScheme = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*$"), AfterValidator(_require_private)]
 
 
 class AgentsSection(Section):

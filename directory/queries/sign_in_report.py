@@ -119,7 +119,8 @@ class SignInReport(TypedDict):
     `lastSignInAt` is the latest known sign-in. `lastSignInIsExact` is true where a domain controller of the connection
     saw it itself; otherwise it replicated from others, 9 to 14 days late ([MS-ADA1], attribute lastLogonTimestamp).
     `serversNotAsked` counts the domain controllers of the domain that the connection does not name. `disabledBy` is
-    null for an enabled account, and for one that was disabled elsewhere or longer ago than the log tells.
+    null for an enabled account, and for one that was disabled elsewhere or longer ago than the log tells. It is for
+    callers who may read the log, or enable accounts and so have to know why this one is disabled.
     """
 
     id: Id
@@ -207,6 +208,8 @@ _RECORDS_LOOKED_AT = 200
 
 def _find_disabling(call: Call, id: UUID) -> Disabling | None:
     """The last change of the gateway that disabled the account, if none enabled it since, among its newest records."""
+    if not (call.may("audit.read_log") or call.may("directory.enable_account")):
+        return None
     assert call.directory is not None
     records = OperationRecord.objects.filter(
         directory_id=call.directory.id, target_id=id, outcome__in=(Outcome.SUCCEEDED, Outcome.UNKNOWN)

@@ -1,17 +1,33 @@
 """What the tests of the operations log share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import count
 
 import pytest
 from django.apps import apps
 from django.db import connection
 
+from audit import identifiers
 from audit.migrations._append_only import protect_records
 from audit.migrations._claims import make_triggers
 from audit.migrations._removal import let_owner_remove
 from lab.directory import Directory
 from tests.audit.every_change import World
 from tests.support.cast import Integration
+
+In = Callable[[datetime], None]
+
+
+@pytest.fixture
+def now_is(monkeypatch: pytest.MonkeyPatch) -> In:
+    """Set the clock that records are made by."""
+
+    def set_clock(moment: datetime) -> None:
+        ticks = count(int(moment.timestamp() * 1000) * 4096)
+        monkeypatch.setattr(identifiers, "_now_in_ticks", lambda: next(ticks))
+
+    return set_clock
 
 
 @pytest.fixture

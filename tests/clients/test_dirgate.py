@@ -273,6 +273,25 @@ def _parts(terminal: int) -> Iterator[bytes]:
         yield part
 
 
+def test_every_column_is_a_member(offline: Terminal) -> None:
+    program = (
+        "from dirgate.document import _resolved, document, find_command; from dirgate.output import _COLUMNS\n"
+        "for resource, columns in _COLUMNS.items():\n"
+        "    command = find_command(resource, 'list-attributes' if resource == 'schema' else 'list')\n"
+        "    answers = document()['paths'][command.path]['get']['responses']['200']['content']['application/json']\n"
+        "    for column in columns:\n"
+        "        schema = _resolved(_resolved(answers['schema'])['properties']['items']['items'])\n"
+        "        for name in column.split('.'):\n"
+        "            schema = _resolved(schema['properties'][name])\n"
+        "        print(resource, column)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=offline.environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "operations target.distinguishedName" in ended.stdout
+
+
 # --- changing
 
 
@@ -369,6 +388,27 @@ def test_many_at_once_from_a_file(shell: Terminal, directory: Directory, organiz
     partly = shell.run("users", "batch-create", "people.csv", "--json")
     assert partly.status == 5
     assert [each["index"] for each in partly.document["results"]] == [0, 1]
+
+
+def test_a_batch_waits_for_the_decisions_on_its_items(
+    supervised: Terminal, directory: Directory, organizational_unit: str
+) -> None:
+    (supervised.home / "people.csv").write_text(
+        f'name,parent\nEve,"{organizational_unit}"\nMae,"{organizational_unit}"'
+    )
+    waiting = supervised.start(
+        "users", "batch-create", "people.csv", "--wait", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: ChangeRequest.objects.filter(status=Status.PENDING).count() == 2)
+    approver = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
+    first, second = ChangeRequest.objects.filter(status=Status.PENDING).order_by("id")
+    assert approver.post(f"/rest/change-requests/{first.id}/approve", {"digest": first.digest}).status == 200
+    assert approver.post(f"/rest/change-requests/{second.id}/reject", {"comment": "Not her."}).status == 200
+    output, errors = waiting.communicate(timeout=300)
+    assert waiting.returncode == 5, errors
+    assert b"Not her." in output
+    assert b"1 done, 0 wait for approval, 1 failed" in errors
+    assert directory.exists(f"CN=Eve,{organizational_unit}")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The command `dirgate`. What it needs is imported when it needs it: `dirgate --help` answers at once."""
 
 import os
-import signal
 import sys
 from typing import Final
 
@@ -24,7 +23,7 @@ def main() -> None:
     except BrokenPipeError:
         # Whoever read the answer has gone, as `head` does. Nothing more can be told them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = Exit.NOT_WRITTEN if not hasattr(signal, "SIGPIPE") else Exit(Exit.DONE)
+        status = Exit.DONE
     except OSError as error:
         status = Exit.NOT_WRITTEN
         print(f"dirgate: The answer cannot be written: {error}. If it was a change, it was made.", file=sys.stderr)

@@ -11,13 +11,36 @@ from datetime import datetime
 from typing import Any, Final
 
 _COLUMNS: Final = {
-    "operations": ("at", "operation", "owner", "keyName", "target.name", "outcome", "id"),
-    "change-requests": ("id", "status", "operation", "risk", "target.name", "requestedBy.owner", "expiresAt"),
-    "runs": ("runId", "action", "state", "organizationalUnit.name", "total", "succeeded", "failed", "createdAt"),
+    "operations": ("at", "operation", "owner", "keyName", "target.distinguishedName", "outcome", "id"),
+    "change-requests": (
+        "id",
+        "status",
+        "operation",
+        "risk",
+        "target.distinguishedName",
+        "requestedBy.owner",
+        "expiresAt",
+    ),
+    "runs": (
+        "runId",
+        "action",
+        "state",
+        "organizationalUnit.distinguishedName",
+        "total",
+        "succeeded",
+        "failed",
+        "createdAt",
+    ),
     "schema": ("name", "type", "singleValued", "writable"),
     "saved-filters": ("name", "kind", "filter", "shared", "id"),
 }
 _OBJECTS: Final = ("name", "account.samAccountName", "state", "distinguishedName")
+_TITLES: Final = {
+    "account.samAccountName": "account",
+    "requestedBy.owner": "requestedBy",
+    "target.distinguishedName": "target",
+    "organizationalUnit.distinguishedName": "unit",
+}
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _GAP: Final = "  "
 _NARROWEST: Final = 8
@@ -110,8 +133,8 @@ def _title(column: str) -> str:
     name = column.removeprefix("attributes.")
     if name != column:
         return name
-    name = {"account.samAccountName": "account", "requestedBy.owner": "requestedBy"}.get(name, name)
-    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name.removesuffix(".name")).upper()
+    name = _TITLES.get(name, name)
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).upper()
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, str]]:

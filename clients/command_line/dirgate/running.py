@@ -100,8 +100,8 @@ def _search(command: Command, given: Given, gateway: Gateway) -> Exit:
     attributes = asked.split(",") if asked else []
     output.show_table(chosen or output.columns_of(command.resource, found, attributes), found)
     if cursor is not None:
-        total = page.get("total")
-        output.say(f"These are {len(found)} of {total or 'more'}: --all shows all, --limit more of them.")
+        total = f" of {page['total']}" if page.get("total") else ", and there are more"
+        output.say(f"These are {len(found)}{total}: --all shows all, --limit so many.")
     return Exit.DONE
 
 
@@ -202,7 +202,21 @@ def _batch(command: Command, given: Given, gateway: Gateway, key: str) -> Exit:
             output.say(f"\nThe first {len(results)} of {len(items)} items are done:")
             _show_results(results, items, as_json=given.options.json)
         raise
+    if given.options.wait:
+        results = [_after_decision(gateway, result) for result in results]
     return _show_results(results, items, as_json=given.options.json)
+
+
+def _after_decision(gateway: Gateway, result: dict[str, Any]) -> dict[str, Any]:
+    """The result of an item once its change request, if it has one, is decided and done."""
+    if not result.get("changeRequestId"):
+        return result
+    output.say(f"Waiting for a decision on change request {result['changeRequestId']} ...")
+    found = _decided(gateway, result["changeRequestId"])
+    if found["status"] == "applied":
+        return {**result, "changeRequestId": None}
+    problem = found.get("problem") or {"code": found["status"], "detail": found.get("comment") or "It was not made."}
+    return {**result, "changeRequestId": None, "problem": problem}
 
 
 def _first(answer: Mapping[str, Any]) -> int:

@@ -49,6 +49,7 @@ def sign_in(page: PageContext, object_id: UUID) -> HttpResponseBase:
         record,
         "_sign_in" if is_card else "sign_in",
         report=report,
+        knows_who=page.call.may("audit.read_log") or page.call.may("directory.enable_account"),
         verdict=sign_in_verdict(report),
         helps=_remedies(page, record, report),
         hours=hours_in_words(report["allowedHours"]),

@@ -20,9 +20,8 @@ from audit.chain.seals import TABLE
 from audit.models import OperationRecord
 from lab.commands import PROJECT
 from tests.audit.chain.sealed_log import execute, key_of
-from tests.audit.chain.test_retention import MONTHS, In, expire, fill, lift_guards, now_is, write_change
-
-__all__ = ["now_is"]
+from tests.audit.chain.test_retention import MONTHS, expire, fill, lift_guards, write_change
+from tests.audit.conftest import In
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -24,10 +24,9 @@ from core.call import Call
 from core.errors import Forbidden
 from tests.audit.calls import CALL, make_call
 from tests.audit.chain.sealed_log import execute
-from tests.audit.chain.test_retention import In, now_is
+from tests.audit.conftest import In
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
-assert now_is, "a fixture"
 
 KEYS = ("crm", "hr")
 

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from django.db import DatabaseError, connection, models, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from audit import identifiers, log
+from audit import log
 from audit.chain import months, retention, sealing
 from audit.chain.months import EARLIER, LATER, TABLE, find_months, make_months
 from audit.chain.retention import NotRemoved, remove_records
@@ -29,6 +28,7 @@ from gateway.tasks import sweep
 from lab.directory import random_name
 from tests.audit.calls import CALL
 from tests.audit.chain.months_of_log import months_from, one_table
+from tests.audit.conftest import In
 from tests.support.database import live_database_url
 
 pytestmark = [
@@ -37,18 +37,6 @@ pytestmark = [
 ]
 
 MAY, JUNE, JULY, AUGUST = (datetime(2021, month, 1, tzinfo=UTC) for month in (5, 6, 7, 8))
-In = Callable[[datetime], None]
-
-
-@pytest.fixture
-def now_is(monkeypatch: pytest.MonkeyPatch) -> In:
-    """Set the clock that records are made by."""
-
-    def set_clock(moment: datetime) -> None:
-        ticks = count(int(moment.timestamp() * 1000) * 4096)
-        monkeypatch.setattr(identifiers, "_now_in_ticks", lambda: next(ticks))
-
-    return set_clock
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from audit import identifiers, log
+from audit import log
 from audit.chain import retention, sealing
 from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.seals import SEALS, TABLE, deletions_allowed
@@ -25,23 +25,12 @@ from audit.chain.walk import Finding, Progress, Walk
 from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
+from tests.audit.conftest import In
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 MONTHS = [datetime(2021, month, 1, tzinfo=UTC) for month in (5, 6, 7, 8)]
 """May to July have records; August is the first month that has none."""
-In = Callable[[datetime], None]
-
-
-@pytest.fixture
-def now_is(monkeypatch: pytest.MonkeyPatch) -> In:
-    """Set the clock that records are made by."""
-
-    def set_clock(moment: datetime) -> None:
-        ticks = count(int(moment.timestamp() * 1000) * 4096)
-        monkeypatch.setattr(identifiers, "_now_in_ticks", lambda: next(ticks))
-
-    return set_clock
 
 
 def write_change() -> OperationRecord:

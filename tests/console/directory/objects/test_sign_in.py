@@ -74,7 +74,7 @@ def test_who_disabled_it_when_and_why(
     visitor: Visitor, connection: DirectoryConnection, directory: Directory, bob: UUID
 ) -> None:
     key = make_integration(connection)
-    page = visitor()
+    page = visitor("directory.enable_account")
     directory.modify(bob, userAccountControl="514")
     assert "Who disabled it is not in the gateway's log." in page.open(f"{OBJECTS}/{bob}/sign-in").text
     directory.modify(bob, userAccountControl="512")
@@ -82,6 +82,9 @@ def test_who_disabled_it_when_and_why(
     text = page.open(f"{OBJECTS}/{bob}/sign-in").text
     assert f"Disabled by {key.key.name} just now" in text
     assert "“Left on Friday”" in text
+    text = visitor().open(f"{OBJECTS}/{bob}/sign-in").text  # who may neither enable it nor read the log
+    assert "Left on Friday" not in text
+    assert "Disabled by" not in text
     report = key.get(f"/api/ad/users/{bob}/sign-in-report").body
     assert report["disabledBy"]["owner"] == key.key.owner.username
     assert key.post(f"/api/ad/users/{bob}/enable").status == 200
