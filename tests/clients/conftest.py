@@ -19,6 +19,7 @@ from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from lab.commands import PROJECT
 from lab.gateway import LiveGateway
+from tests.clients.terminal import Terminal, terminal
 from tests.support.cast import Console, make_integration, make_person
 
 Run = Callable[[list[str], Path], str]
@@ -168,3 +169,8 @@ def failing() -> Iterator[Any]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Terminal:
+    return terminal(tmp_path)
