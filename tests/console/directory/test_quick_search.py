@@ -32,7 +32,7 @@ def grace(directory: Directory, organizational_unit: str) -> UUID:
         mail=f"g.{last.lower()}@mail.example.test",
         telephoneNumber="+44 (0)20 7946-0018",
         mobile="07700 900 461",
-        employeeID=f"E{last[-6:]}",
+        employeeID=f"E4{last[-6:]}",  # with a digit, as every employee number has
     )
 
 
