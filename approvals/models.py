@@ -237,3 +237,20 @@ class Notice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.audience} {self.person_id} about {self.change_request_id}"
+
+
+class BudgetUse(models.Model):
+    """How many changes a key, an agent or a directory has seen lately (`approvals.budgets`).
+
+    `used` counts them by risk and five minutes, `told` has when each exceeded budget was last told of.
+    """
+
+    holder = models.CharField(max_length=64, primary_key=True)
+    used = models.JSONField(default=dict)
+    told = models.JSONField(default=dict)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.holder

@@ -141,18 +141,23 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
 
 @tracing.traced("record intents")
 def record_intents(
-    call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
+    call: Call,
+    intents: Iterable[Intent],
+    *,
+    seconds_until_write: float = SECONDS_UNTIL_WRITE,
+    durable: bool = True,
 ) -> list[OperationRecord]:
     """Record changes about to be made, in order, in one commit. Raises NotRecorded; the caller then writes nothing.
 
     The writes may be sent for `seconds_until_write` (`record.may_be_written()`). Once the time for their answers has
-    passed, too, a settler may take the records.
+    passed, too, a settler may take the records. Unless `durable`, they join the caller's transaction, which is to be
+    committed before the write.
     """
     records = [_new_record(call, intent, outcome=Outcome.PENDING) for intent in intents]
     for record in records:
         record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
     if records:
-        _insert(records)
+        _insert(records, durable=durable)
     return records
 
 

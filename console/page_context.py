@@ -207,6 +207,9 @@ class PageContext:
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
             message = _("This gives more access, so a second person has to approve it first.")
             raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
+        if operation.effect is Effect.CHANGE and answer.status == 202 and "changeRequest" in answer.body:
+            message = _("A budget is used up, so a second person has to approve this first.")
+            raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
         return answer.body
 
     def _require_form_sent(self, operation: Operation, query: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from core.setting_types import (
     AttributeName,
     LetterInAccountNames,
+    NaturalInt,
     Network,
     PositiveInt,
     PositiveSeconds,
@@ -218,6 +219,27 @@ class SupervisionSection(Section):
     )
 
 
+class Budget(Section):
+    DestructiveChangesPerHour: NaturalInt | None = Field(None, description="Destructive changes in an hour.")
+    DestructiveChangesPerDay: NaturalInt | None = Field(None, description="Destructive changes in a day.")
+    SecurityChangesPerHour: NaturalInt | None = Field(None, description="Security changes in an hour.")
+    SecurityChangesPerDay: NaturalInt | None = Field(None, description="Security changes in a day.")
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={limit}" for name, limit in self if limit is not None) or "no limits"
+
+
+class BudgetsSection(Section):
+    Key: Budget = Field(
+        Budget(),
+        description="The [budget](api.md#budgets) of each API key that has none of its own: `[Budgets.Key] "
+        "DestructiveChangesPerHour = 50`, likewise `DestructiveChangesPerDay`, `SecurityChangesPerHour` and "
+        "`SecurityChangesPerDay`. Further changes wait for a person.",
+    )
+    Agent: Budget = Field(Budget(), description="The same for each agent of each person.")
+    Directory: Budget = Field(Budget(), description="The same for all changes of a directory together, whoever asks.")
+
+
 class ScopesSection(Section):
     OutsideReferences: tuple[AttributeName, ...] = Field(
         (),
@@ -318,6 +340,7 @@ class Configuration(BaseModel):
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
     Supervision: SupervisionSection = SupervisionSection()
+    Budgets: BudgetsSection = BudgetsSection()
     Scopes: ScopesSection = ScopesSection()
     SignIn: SignInSection = SignInSection()
     AccountNames: AccountNamesSection = AccountNamesSection()

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import structlog
@@ -198,6 +198,11 @@ PasswordsToRequester = Annotated[
 ]
 
 
+def _budget(changes: str) -> Any:
+    description = f"How many {changes} it may make; further ones wait for a person. Null: as configured for all keys."
+    return Field(None, ge=0, le=2_147_483_647, description=description)
+
+
 class CreateApiKey(Body):
     """A new key. Only a superuser makes one for another owner."""
 
@@ -217,6 +222,10 @@ class CreateApiKey(Body):
     allowed_addresses: Addresses = Field(default_factory=list)
     supervision_level: Level = _DEFAULT_LEVEL
     passwords_to_requester: PasswordsToRequester = False
+    destructive_changes_per_hour: int | None = _budget("destructive changes in an hour")
+    destructive_changes_per_day: int | None = _budget("destructive changes in a day")
+    security_changes_per_hour: int | None = _budget("security changes in an hour")
+    security_changes_per_day: int | None = _budget("security changes in a day")
 
 
 class UpdateApiKey(CreateApiKey, PartialUpdate):
@@ -268,6 +277,10 @@ class ApiKeyRecord(TypedDict):
     allowedAddresses: list[str]
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)]
     passwordsToRequester: bool
+    destructiveChangesPerHour: int | None
+    destructiveChangesPerDay: int | None
+    securityChangesPerHour: int | None
+    securityChangesPerDay: int | None
     links: list[LinkRecord]
     createdAt: Moment | None
     createdBy: str | None

@@ -13,6 +13,7 @@ from core.text.messages import message
 from keys.agents.grants import is_freer
 from keys.models import ApiKey, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
+from keys.models.api_keys import BUDGETS
 from keys.models.people import DirectoryGroup, kept_scopes
 from keys.permission_catalogue import with_full_names
 from keys.permissions.effective import granted_permissions
@@ -45,6 +46,7 @@ def key_access_widened(before: Access | None, after: Access) -> list[str]:
         (before["owner"] != after["owner"], message("the key acts as somebody else")),
         (after["passwords"] > before["passwords"], message("generated passwords go to the key's owner")),
         _fewer_changes_wait(before, after),
+        (_is_budget_raised(before, after), message("more changes of the key may be made without a person")),
         (
             _are_widened(before["addresses"], after["addresses"]),
             message("the key is accepted from further addresses"),
@@ -131,6 +133,12 @@ def _fewer_changes_wait(before: Access, after: Access) -> tuple[bool, str]:
     return is_freer(level, than=known), sentence
 
 
+def _is_budget_raised(before: Access, after: Access) -> bool:
+    """Whether a budget is greater, or is no longer the key's own: all keys may have a greater one tomorrow."""
+    pairs = [(before["budgets"][name], after["budgets"][name]) for name in BUDGETS]
+    return any(known is not None and (now is None or now > known) for known, now in pairs)
+
+
 def _added(member: str, before: Access, after: Access) -> list[str]:
     """The values of a member that are new."""
     return sorted(set(after[member]) - set(before[member]))
@@ -212,6 +220,7 @@ def describe_key(key: ApiKey) -> Facts:
             "expires_at": key.expires_at,
             "level": key.supervision_level,
             "passwords": key.passwords_to_requester,
+            "budgets": {name: getattr(key, name) for name in BUDGETS},
             "directories": tuple(sorted(str(link.connection_id) for link in links)),
             "revoked": key.revoked_at is not None,
         },

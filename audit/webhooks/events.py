@@ -9,7 +9,7 @@ Slack and Microsoft Teams: a sentence with a link, without values of attributes 
 import hmac
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -79,11 +79,18 @@ STATUS_EVENTS: Final = {
 }
 """Events by the new status of a change request."""
 
+EXCEEDED_BUDGET: Final = Event(
+    "budget.exceeded",
+    _REQUEST,
+    "A key, an agent or a directory has used up a budget: further changes of that risk wait. Sent once in its period.",
+)
+
 
 def all_events() -> Iterator[Event]:
     """All events, in the order of the documentation."""
     yield from OUTCOME_EVENTS.values()
     yield from STATUS_EVENTS.values()
+    yield EXCEEDED_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +181,16 @@ def enqueue_change_request(
 
     `describe` returns its data for programs, `tell` the message for people, None if there is nothing to tell them.
     """
-    event = STATUS_EVENTS.get(status)
-    if event is None:
-        return
+    if (event := STATUS_EVENTS.get(status)) is not None:
+        _enqueue(event, describe, tell)
+
+
+def enqueue_exceeded_budget(facts: Mapping[str, Any], sentence: str) -> None:
+    """Queue the event that a budget is used up, in the caller's transaction."""
+    _enqueue(EXCEEDED_BUDGET, lambda: facts, lambda: ChatMessage(sentence))
+
+
+def _enqueue(event: Event, describe: Callable[[], Any], tell: Callable[[], ChatMessage | None]) -> None:
     wanted = [endpoint for endpoint in _endpoints() if not {*event.groups}.isdisjoint(endpoint.events)]
     programs = [endpoint for endpoint in wanted if endpoint.format == EndpointFormat.STANDARD]
     people = [endpoint for endpoint in wanted if endpoint.format != EndpointFormat.STANDARD]

@@ -90,7 +90,8 @@ def use(page: PageContext, key_id: UUID) -> HttpResponseBase:
     found = page.perform("api-keys.read", id=key_id)
     usage = page.perform("api-keys.read-usage", id=key_id)
     records = page.list_first("operations.search", _RECORDS_SHOWN, keyName=found["name"], owner=found["owner"])
-    return page.render("access/_key_use.html", {"key": found, "days": daily_chart(usage["days"]), "records": records})
+    context = {"key": found, "days": daily_chart(usage["days"]), "records": records, "budgets": usage["budgets"]}
+    return page.render("access/_key_use.html", context)
 
 
 def _edit_form(page: PageContext, key_id: UUID) -> HttpResponseBase:

@@ -51,6 +51,9 @@ def _read_value(form: QueryDict, name: str, member: Mapping[str, Any]) -> Any:
             return [line for text in form.getlist(name) for line in split_lines(text)]
         case {"format": "date-time"}:  # a day: midnight UTC (RFC 3339)
             return f"{form[name]}T00:00:00Z" if form.get(name) else None
+        case {"type": "integer"}:
+            text = _read_text(form, name).strip()
+            return int(text) if text.isdecimal() else text or None
         case {"anyOf": _}:  # nullable: an empty field means null
             return _read_text(form, name).strip() or None
     return _read_text(form, name)

@@ -173,6 +173,10 @@ def call_of(change_request: ChangeRequest) -> Call:
         call = call_for_person(change_request.requester_id, credential=credential, connection_id=None, **facts)
     elif change_request.agent:
         call = call_for_agent(change_request.key_id, connection_id=change_request.directory_id, **facts)
+    elif change_request.key_name is None:  # a person's change, which a budget of the directory held
+        credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
+        connection_id = change_request.directory_id
+        call = call_for_person(change_request.requester_id, credential=credential, connection_id=connection_id, **facts)
     else:
         call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None

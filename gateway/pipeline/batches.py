@@ -19,6 +19,7 @@ import structlog
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
+from approvals.budgets import Budget
 from audit import log
 from core.call import Call
 from core.deadlines import OutOfTime
@@ -32,9 +33,9 @@ from directory.lookup.replication import NotReplicatedYet
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
-from gateway.pipeline.execute import capture_error, execute, explain_refusal
+from gateway.pipeline.execute import capture_error, execute, explain_refusal, record_intents
 from gateway.pipeline.inputs import Answer, Change, ValidatedInput
-from gateway.pipeline.prepare import charge, prepare, prepare_again
+from gateway.pipeline.prepare import charge, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import target_by_id
 
 logger = structlog.get_logger(__name__)
@@ -297,18 +298,19 @@ class _Batch:
             self._give_up(error)
 
     def _record(self, ready: Sequence[tuple[Item, Change]]) -> None:
-        """Record the intents of changes in one commit. No record, no change."""
-        intents = [change.intent for _, change in ready]
+        """Record the intents of changes in one commit. No record, no change; beyond a budget, a change waits."""
+        changes = [change for _, change in ready]
         try:
-            records = log.record_intents(self._call, intents, seconds_until_write=SECONDS_UNTIL_WRITE)
+            records = record_intents(self._call, changes, seconds_until_write=SECONDS_UNTIL_WRITE)
         except log.NotRecorded as error:
             for item, _ in ready:
                 self._fail(item, error)
             return
-        self._ready.extend(
-            _Ready(record=record, write=change.write, item=item, change=change)
-            for (item, change), record in zip(ready, records, strict=True)
-        )
+        for (item, change), record in zip(ready, records, strict=True):
+            if isinstance(record, Budget):
+                self._take_step(item, partial(hold_over_budget, change, record))
+            else:
+                self._ready.append(_Ready(record=record, write=change.write, item=item, change=change))
 
     def _write_pipelined(self) -> None:
         try:

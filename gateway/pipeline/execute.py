@@ -6,15 +6,17 @@ from typing import TypeVar
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError, transaction
 
 from active_directory import Client, Write, name_by_guid
 from approvals import secrets
+from approvals.budgets import Budget, open_ledger
 from audit import log
+from audit.models import OperationRecord
 from core import tracing
 from core.call import Call, Surface
 from core.errors import GatewayError
-from core.operation import Operation
+from core.operation import Operation, Risk
 from core.text.messages import message
 from directory import errors as directory_errors
 from directory.lookup.access import client_of
@@ -26,7 +28,7 @@ from directory.queries.reading import read_after_change
 from directory.runs import requests as runs
 from directory.shapes.proposal import DependentChange, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
-from gateway.pipeline.prepare import prepare, prepare_again
+from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import intent_of, target_of
 
 logger = structlog.get_logger(__name__)
@@ -69,10 +71,34 @@ def execute(change: Change) -> Answer:
     raise AssertionError("unreachable")
 
 
+def record_intents(
+    call: Call, changes: Sequence[Change], *, seconds_until_write: float = log.SECONDS_UNTIL_WRITE
+) -> list[OperationRecord | Budget]:
+    """Record the intents of changes and count them in their budgets, in one commit. Raises NotRecorded.
+
+    A change that exceeds a budget is not recorded; the budget takes the record's place.
+    """
+    intents = [change.intent for change in changes]
+    risks = [counted_risk(change) for change in changes]
+    if all(risk is Risk.ORDINARY for risk in risks):
+        return [*log.record_intents(call, intents, seconds_until_write=seconds_until_write)]
+    try:
+        with transaction.atomic(durable=True), open_ledger(call) as ledger:
+            exceeded = [ledger.take(risk) for risk in risks]
+            admitted = [intent for intent, budget in zip(intents, exceeded, strict=True) if budget is None]
+            records = iter(log.record_intents(call, admitted, seconds_until_write=seconds_until_write, durable=False))
+            return [next(records) if budget is None else budget for budget in exceeded]
+    except (DatabaseError, InterfaceError) as error:
+        raise log.NotRecorded(message("The operation cannot be recorded, so it was not carried out.")) from error
+
+
 def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
     client = client_of(change.call)
-    recorded = RecordedWrite(record=log.record_intent(change.call, change.intent), write=change.write)
+    (record,) = record_intents(change.call, [change])
+    if isinstance(record, Budget):
+        return hold_over_budget(change, record)
+    recorded = RecordedWrite(record=record, write=change.write)
     dependent_writes = record_dependent_changes(change.call, proposal.dependent_changes, approved_by=change.approved_by)
     result = _send(change, client, recorded)
     if result.refusal is not None:
@@ -154,6 +180,11 @@ def explain_refusal(change: Change, refusal: GatewayError) -> GatewayError:
 
 def _start_run(change: Change) -> Answer:
     call = change.call
+    if (risk := counted_risk(change)) is not Risk.ORDINARY:
+        with open_ledger(call) as ledger:  # before the run starts, so that it counts even if starting it fails
+            exceeded = ledger.take(risk, count_changes(change.proposal))
+        if exceeded is not None:
+            return hold_over_budget(change, exceeded)
     started = runs.start_run(call, change.operation.name, change.proposal, approved_by=change.approved_by)
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
     finished = runs.wait_for_completion(started.id, wait)

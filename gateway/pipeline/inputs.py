@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from active_directory import Delete, Write, name_by_guid
+from approvals.supervision import Assessment
 from audit import log
 from core.call import Call
 from core.errors import Forbidden, NotFound
@@ -133,12 +134,16 @@ MAX_DIRECT_IDENTITIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change that has passed every check and only has to be written. Only the pipeline makes one."""
+    """A change that has passed every check and only has to be written. Only the pipeline makes one.
+
+    An approved change has no `assessment`: nothing holds it again.
+    """
 
     operation: Operation
     call: Call
     accepted: ValidatedInput
     proposal: Proposal
+    assessment: Assessment | None = None
     approved_by: str | None = None
 
     @property

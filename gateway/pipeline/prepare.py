@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from active_directory import servers_asked
-from approvals import queue, supervision
+from approvals import budgets, queue, supervision
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
@@ -104,7 +104,7 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     count_agent_change(call)
     if held:
         return held_answer(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
-    return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
+    return Change(operation=operation, call=call, accepted=accepted, proposal=proposal, assessment=assessment)
 
 
 def require_admission(operation: Operation, call: Call, arguments: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -183,13 +183,40 @@ def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
 
 def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
     changes = [change.as_json() for change in proposal.changes]
+    concerned: list[budgets.Budget] = []
+    if changes and assessment.risk is not Risk.ORDINARY:
+        concerned = [each for each in budgets.budgets_of(call) if each.risk is assessment.risk]
+        exceeded = budgets.find_exceeded(concerned, assessment.risk, count_changes(proposal))
+        if exceeded is not None and not held:
+            held, assessment = True, budgets.with_exceeded(assessment, exceeded)
     return {
         "dryRun": True,
         "wouldQueue": held,
         "risk": assessment.risk.value,
         "changes": visibility_of(call).visible_changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
+        **({"budgets": [each.as_json() for each in concerned]} if concerned else {}),
     }
+
+
+def count_changes(proposal: Proposal) -> int:
+    """How many changes a proposal counts as in budgets: each account of a run is one."""
+    return 1 if proposal.run is None else len(proposal.run.accounts)
+
+
+def counted_risk(change: Change) -> Risk:
+    """The risk by which budgets count a change; ordinary for one that they leave alone."""
+    if change.assessment is None or not change.proposal.changes:
+        return Risk.ORDINARY
+    return change.assessment.risk
+
+
+def hold_over_budget(change: Change, exceeded: budgets.Budget) -> Answer:
+    """Hold a change that would have been made at once, had its budget not been used up."""
+    assert change.assessment is not None
+    assessment = budgets.with_exceeded(change.assessment, exceeded)
+    held = hold(change.operation, change.call, change.accepted, change.proposal, assessment)
+    return held_answer(change.call, queue.queued_answer(held))
 
 
 def hold(

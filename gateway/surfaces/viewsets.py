@@ -17,6 +17,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 from typing_extensions import NotRequired, TypedDict
 
+from approvals.budgets import BudgetJson
 from audit.redact import ChangeJson
 from core.call import Call, RecordStream, StreamFormat, Surface
 from core.errors import GatewayError, InvalidRequest
@@ -201,6 +202,7 @@ class BatchPreview(BatchResult):
     risk: NotRequired[Risk]
     changes: NotRequired[list[ChangeJson]]
     warnings: NotRequired[list[str]]
+    budgets: NotRequired[list[BudgetJson]]
 
 
 class BatchAnswer(TypedDict):

@@ -1,6 +1,6 @@
 """Roles, API keys with their links to directories, and the platform tokens of people."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -82,6 +82,12 @@ def require_networks(value: Any) -> None:
         raise ValidationError(str(error)) from None
 
 
+BUDGETS: Final = tuple(
+    f"{risk}_changes_per_{period}" for risk in ("destructive", "security") for period in ("hour", "day")
+)
+"""The columns of a key's own budgets (`approvals.budgets`)."""
+
+
 class ApiKey(models.Model):
     """An integration's credential, which acts as its owner within its role.
 
@@ -128,6 +134,12 @@ class ApiKey(models.Model):
         help_text="A password that is generated when an approved reset is applied is shown once to the owner of the "
         "key instead of the approver.",
     )
+    destructive_changes_per_hour = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Further ones wait for a person. Empty: as configured for all keys."
+    )
+    destructive_changes_per_day = models.PositiveIntegerField(null=True, blank=True)
+    security_changes_per_hour = models.PositiveIntegerField(null=True, blank=True)
+    security_changes_per_day = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField("created", default=timezone.now, editable=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", editable=False

@@ -9,6 +9,7 @@ from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from approvals.budgets import BudgetJson, budgets_of_key
 from audit import daily_counts
 from audit.shapes import DayJson
 from core.call import Call
@@ -241,7 +242,10 @@ class ReadUsage(Query):
 
 
 class KeyUsageRecord(TypedDict):
+    """`budgets` are the key's limits on destructive and security changes, with what is left of them now."""
+
     days: list[DayJson]
+    budgets: list[BudgetJson]
 
 
 @rest_operation(
@@ -249,7 +253,9 @@ class KeyUsageRecord(TypedDict):
 )
 def read_key_usage(_: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:
     """Read how many operations an API key was used for on each of the last days, and how they ended."""
-    return {"days": daily_counts.use_by_day(str(find_key(id).id), query.days)}
+    key = find_key(id)
+    days = daily_counts.use_by_day(str(key.id), query.days)
+    return {"days": days, "budgets": [budget.as_json() for budget in budgets_of_key(key)]}
 
 
 _MAX_DUE = 20

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
+from approvals.budgets import BudgetJson, budgets_of
 from core.call import Call, SupervisionLevel
 from core.operation import SIGNED_IN, operation
 from core.shapes import Id, Moment, documented_as, render_timestamp
@@ -37,6 +38,7 @@ class MeRecord(TypedDict):
     permissions: list[str]
     scopes: list[Id]
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
+    budgets: list[BudgetJson]
 
 
 @operation("me.read", "GET me", "Read who is calling", permission=SIGNED_IN)
@@ -53,4 +55,5 @@ def read_me(call: Call) -> MeRecord:
         "permissions": sorted(call.permissions),
         "scopes": [str(scope) for scope in (call.scopes[0] if call.scopes else ())],
         "supervisionLevel": call.supervision.value if call.supervision else None,
+        "budgets": [budget.as_json() for budget in budgets_of(call)],
     }

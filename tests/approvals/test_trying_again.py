@@ -85,7 +85,7 @@ def test_the_log_was_away(approved: ChangeRequest, monkeypatch: pytest.MonkeyPat
         raise log.NotRecorded
 
     with monkeypatch.context() as patch:
-        patch.setattr(log, "record_intent", refuse)
+        patch.setattr(log, "record_intents", refuse)
         assert apply(approved) == "approved"
     assert apply(approved) == "applied"
 

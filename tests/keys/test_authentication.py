@@ -45,6 +45,7 @@ def test_it_works(integration: Integration, connection: DirectoryConnection) -> 
         "permissions": [READ, UPDATE],
         "scopes": [],
         "supervisionLevel": "act",
+        "budgets": [],
     }
 
 

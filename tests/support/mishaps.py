@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from active_directory import Client, OutcomeUnknown
-from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence, writer
 from gateway import tasks
+from gateway.pipeline import execute
 from lab.proxy import FaultyProxy
 
 
@@ -59,14 +59,14 @@ def settle() -> None:
 
 def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Let something happen once, after the next change was checked and before it is recorded and written."""
-    original = log.record_intent
+    original = execute.record_intents
 
-    def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
-        monkeypatch.setattr(log, "record_intent", original)
+    def record_intents(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(execute, "record_intents", original)
         action()
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(log, "record_intent", record_intent)
+    monkeypatch.setattr(execute, "record_intents", record_intents)
 
 
 def be_patient_with_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import re
 from inspect import cleandoc
 from typing import Any
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
+from approvals.budgets import BudgetJson
 from approvals.queue import QueuedAnswer
 from audit.model_changes.descriptions import find_audited_model
 from audit.redact import ChangeJson
@@ -46,13 +47,17 @@ _IDENTIFIERS = {
 
 
 class DryRun(TypedDict):
-    """What a change would do. Nothing was changed and nothing queued."""
+    """What a change would do. Nothing was changed and nothing queued.
+
+    `budgets` are those that it would count against, with what remains before it; absent if there are none.
+    """
 
     dryRun: AlwaysTrue
     wouldQueue: bool
     risk: Risk
     changes: list[ChangeJson]
     warnings: list[str]
+    budgets: NotRequired[list[BudgetJson]]
 
 
 class SurfaceSchema(ComponentSchema):

@@ -7,9 +7,10 @@ from drf_spectacular.settings import spectacular_settings
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from approvals.budgets import ExceededBudgetJson
 from approvals.shapes import ChangeRequestJson
 from audit.shapes import RecordJson
-from audit.webhooks.events import OUTCOME_EVENTS, STATUS_EVENTS, Event
+from audit.webhooks.events import EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, Event
 from core.shapes import Moment
 from gateway.surfaces.openapi.components import ComponentSchema
 
@@ -48,13 +49,28 @@ class ChangeRequestEvent(TypedDict):
     data: ChangeRequestJson
 
 
+class ExceededBudgetEvent(TypedDict):
+    """A budget is used up."""
+
+    type: Annotated[str, _one_of({"": EXCEEDED_BUDGET})]
+    timestamp: Moment
+    data: ExceededBudgetJson
+
+
+_EVENTS: tuple[tuple[Any, Mapping[Any, Event]], ...] = (
+    (OperationEvent, OUTCOME_EVENTS),
+    (ChangeRequestEvent, STATUS_EVENTS),
+    (ExceededBudgetEvent, {"": EXCEEDED_BUDGET}),
+)
+
+
 def add_webhooks(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, Any]:
     """Add an entry for each event to a document (drf-spectacular's setting POSTPROCESSING_HOOKS)."""
     describe = ComponentSchema()
     describe.registry = generator.registry
     result["webhooks"] = {
         event.name: {"post": _delivery(describe, event, shape)}
-        for shape, events in ((OperationEvent, OUTCOME_EVENTS), (ChangeRequestEvent, STATUS_EVENTS))
+        for shape, events in _EVENTS
         for event in events.values()
     }
     result["components"] = generator.registry.build(spectacular_settings.APPEND_COMPONENTS)
