@@ -34,6 +34,7 @@ from active_directory.errors import (
 from active_directory.filters import ANYTHING, And, AnyGuid, Filter, Not, Or
 from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, CurrentSchema, Schema
 from active_directory.streaming import Query, Request, Scope, answer_each, stream
+from active_directory.together import Together
 from active_directory.writes import (
     ATTRIBUTES_TO_REWORD,
     Add,
@@ -71,6 +72,7 @@ class Client:
         self._pool = Pool(settings, opener, preferred_controller)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
         self._pace = Pace()
+        self._together = Together(settings.base_dn, self._read_whole, self._links)
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
 
@@ -156,13 +158,19 @@ class Client:
         deleted: bool = False,
         descriptor: bool = False,
         identities: bool = False,
+        together: bool = False,
     ) -> Entry:
         """Read an object by objectGUID or distinguished name. Raises ``NotFound``.
 
         ``attributes`` None reads all that are not constructed. ``deleted`` also finds deleted objects; ``descriptor``
         adds nTSecurityDescriptor with owner, group and DACL; ``identities`` adds the objectGUIDs of the objects that
-        values name. Values returned in ranges are fetched completely.
+        values name. Values returned in ranges are fetched completely. ``together`` allows one search for all who wait
+        to read the same ``attributes``, objectGUID among them and none that are computed for base searches only.
         """
+        if together and isinstance(ref, UUID) and attributes is not None and self._server is None:
+            entry = self._together.read(ref.bytes_le, tuple(attributes))
+            if entry is not None:
+                return entry
         query = Query(
             ref,
             Scope.BASE,
@@ -172,15 +180,10 @@ class Client:
             descriptor=descriptor,
             schema=self.schema if identities else None,
         )
-        attempts = Attempts(self.settings, self._pace)
-        while True:
-            with Borrowed(self._pool, attempts, "read", self._server) as connection:
-                request = Request(connection, query, attempts.seconds, attempts.first_seconds)
-                entry = next(request.entries(whole=True), None)
-                attempts.note_answer()
-                if entry is None:
-                    raise NotFound("There is no such object", result_code=32)
-                return entry
+        entries = self._read_whole(query)
+        if not entries:
+            raise NotFound("There is no such object", result_code=32)
+        return entries[0]
 
     def find(
         self,
@@ -195,6 +198,15 @@ class Client:
         with suppress(NotFound):
             return self.read(ref, attributes, deleted=deleted, descriptor=descriptor, identities=identities)
         return None
+
+    def _read_whole(self, query: Query) -> list[Entry]:
+        attempts = Attempts(self.settings, self._pace)
+        while True:
+            with Borrowed(self._pool, attempts, "read", self._server) as connection:
+                request = Request(connection, query, attempts.seconds, attempts.first_seconds)
+                entries = list(request.entries(whole=True))
+                attempts.note_answer()
+                return entries
 
     def read_many(
         self,
@@ -427,7 +439,7 @@ class Client:
             raise ProtocolError(f"The server's rootDSE has no {name}", attribute=name)
         return value
 
-    def _links(self, *, deleted: bool) -> frozenset[str]:
+    def _links(self, *, deleted: bool = False) -> frozenset[str]:
         """The linked attributes from whose values deleted objects are to be hidden."""
         if deleted:
             return frozenset()

@@ -46,6 +46,8 @@ SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.
 SHOW_DEACTIVATED_LINKS = LDAPControl("1.2.840.113556.1.4.2065", False)
 # [MS-ADTS] 3.1.1.3.4.1.5, in hexadecimal (0): each name comes with the GUID and SID of the object that it names.
 EXTENDED_NAMES = LDAPControl("1.2.840.113556.1.4.529", True, encodedControlValue=b"\x30\x03\x02\x01\x00")
+# [MS-ADTS] 3.1.1.3.4.1.2: no referrals to other naming contexts, which would be three messages more.
+DOMAIN_SCOPE = LDAPControl("1.2.840.113556.1.4.1339", False)
 # [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7). The SACL would need the privilege SeSecurityPrivilege.
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
 

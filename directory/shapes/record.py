@@ -254,6 +254,12 @@ class Renderer:
         if COMPUTED_CONTROL in selection.to_read and COMPUTED_CONTROL not in (selection.shown or ()):
             spared = (name for name in selection.to_read if name != COMPUTED_CONTROL)
             self.to_read_with_policies = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
+        self.may_read_together = not selection.everything and not any(
+            attribute is not None and attribute.constructed
+            for attribute in map(schema.attribute, selection.shown or ())
+        )
+        """Whether one search may read several objects for it: the directory computes some attributes for base searches
+        only, and a group's members may take long."""
         self._schema = schema
         self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
         self._time = decoder(schema.attribute("whenCreated"))

@@ -5,9 +5,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from active_directory import Client
 from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
+from directory.shapes.kinds import Kind
+from directory.shapes.record import renderer_for
 from lab.directory import ENABLED, Directory, random_name
 from tests.support.cast import Integration, make_confined
 
@@ -76,6 +79,15 @@ def test_attributes_are_selected_under_their_schema_names(integration: Integrati
         "department": [],
         "objectSid": [answer.body["account"]["sid"]],
     }
+
+
+def test_what_is_computed_for_single_objects_only_is_read(integration: Integration, ada: UUID, client: Client) -> None:
+    answer = integration.get(f"/api/ad/users/{ada}?attributes=tokenGroups")
+    assert answer.body["attributes"]["tokenGroups"]
+    asked = ((None, True), (["mail"], True), (["mail", "tokenGroups"], False), (["*"], False))
+    for names, together in asked:
+        renderer = renderer_for(client.schema, names, {Kind.USER}, confidential=False)
+        assert renderer.may_read_together is together, names
 
 
 def test_a_list_may_be_given_with_commas_or_repeated(integration: Integration, ada: UUID) -> None:
