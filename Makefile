@@ -94,10 +94,11 @@ upgrade-test: install-test ## Upgrade the last release under load and go back, t
 screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
-clients: ## Make the typed clients from docs/openapi/api.json and the command line, and their packages in var/clients
+clients: ## Make the typed clients from docs/openapi/api.json, the command line and the Ansible collection, and their packages in var/clients
 	scripts/make-clients python clients/python var/clients
 	scripts/make-clients typescript clients/typescript var/clients
 	scripts/make-clients command_line clients/command_line var/clients
+	scripts/make-clients ansible clients/ansible var/clients
 
 translations: install-test ## Bring the German catalogue up to date with the sources, and compile it
 	@scripts/make-translations

@@ -11,8 +11,12 @@ from dirgate.failures import Failure
 _MANY: Final = 20
 
 
+class NoSuchObject(Failure):
+    """Nothing has that name."""
+
+
 def find_id(gateway: Gateway, resource: str, given: str) -> str:
-    """The id of an object of this resource. Raises Failure if there is none, or several and nobody to ask."""
+    """The id of an object of this resource. Raises NoSuchObject, or Failure if there are several and nobody to ask."""
     if is_id(given):
         return given
     if re.match(r"(?i)(cn|ou|dc)=.", given):
@@ -20,7 +24,7 @@ def find_id(gateway: Gateway, resource: str, given: str) -> str:
     page = gateway.get(f"/api/ad/{resource}", filter=_filter(given), pageSize=_MANY)
     found = page["items"]
     if not found:
-        raise Failure(f"No object of {resource} is called {given}.")
+        raise NoSuchObject(f"No object of {resource} is called {given}.")
     return str(found[0]["id"] if len(found) == 1 else _chosen(given, found)["id"])
 
 
