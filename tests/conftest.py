@@ -145,13 +145,14 @@ def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def each_log_is_a_new_one() -> None:
+def each_log_is_a_new_one(request: pytest.FixtureRequest) -> None:
     """The log of the test before was thrown away: its mark would say so."""
+    if not _uses_database(request.node):
+        return
     (Path(settings.DATA_DIR) / "log-mark").unlink(missing_ok=True)
     if REDIS_SOCKET.exists():
         with suppress(RedisError):
-            _redis().delete(checkpoint._KEY)
-            stored.delete_many([*verifying.KEYS, verification._DOUBT])
+            _redis().delete(checkpoint._KEY, *map(stored.make_key, (*verifying.KEYS, verification._DOUBT)))
 
 
 @pytest.fixture(autouse=True)
@@ -408,11 +409,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A worker would take what such a test sends to one; and the last reads of a web server are written a moment later.
     """
-    uses = {*getattr(item, "fixturenames", ())}
-    is_of_the_database = bool(uses & {"db", "transactional_db"}) or item.get_closest_marker("django_db") is not None
-    if is_of_the_database and not uses & _LIVE:
+    if _uses_database(item) and _LIVE.isdisjoint(getattr(item, "fixturenames", ())):
         for gateway in _started:
             if gateway.is_running:
                 gateway.stop()
                 with item.config.stash[blocking_manager_key].unblock():
                     call_command("flush", interactive=False, verbosity=0)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    named = getattr(item, "fixturenames", ())
+    return "django_db_setup" in named or item.get_closest_marker("django_db") is not None

@@ -4,36 +4,34 @@ import os
 import time
 from pathlib import Path
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
 
 WIDTHS = (1280, 390)
 KEPT_IN = os.environ.get("GATEWAY_SCREENSHOTS")
 """A folder for pictures of every page looked at; none are made without it."""
-# Tell of violations alone; and do not fetch the style sheets once more, of which one would come from a wrong address.
-_OPTIONS = {"resultTypes": ["violations"], "preload": False}
-_AXE_IS_THERE = Axe(axe_script="")
+_LOOK = Path(__file__).with_name("look.js").read_text()
+_readable: set[str] = set()
+"""How text may be dressed: known from the pages before, for all pages of this process."""
 
 
 def expect_good_looks(page: Page, name: str) -> None:
     """Look at the page in both widths, with all its files; `name` is its picture's."""
     page.wait_for_load_state()
     before = page.viewport_size
-    for width, axe in zip(WIDTHS, (Axe(), _AXE_IS_THERE), strict=True):
+    page.evaluate(AXE_SCRIPT)
+    for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate("document.documentElement.scrollWidth")
         if KEPT_IN:
             Path(KEPT_IN).mkdir(parents=True, exist_ok=True)
             page.screenshot(path=Path(KEPT_IN) / f"{name}-{width}.png", full_page=True)
         assert wide <= width, f"{page.url} is {wide} wide in {width}"
-        violations = axe.run(page, options=_OPTIONS).response["violations"]
-        assert violations == [], f"{page.url} in {width}: {_told(violations)}"
+        found = page.evaluate(_LOOK, sorted(_readable))
+        assert found["violations"] == [], f"{page.url} in {width}: {found['violations']}"
+        _readable.update(found["readable"])
     if before is not None:
         page.set_viewport_size(before)
-
-
-def _told(violations: list[dict]) -> list[tuple[str, str]]:
-    return [(item["id"], node["html"][:200]) for item in violations for node in item["nodes"]]
 
 
 def press(page: Page, *keys: str) -> None:
