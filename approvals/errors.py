@@ -21,6 +21,12 @@ class AskedElsewhere(Forbidden):
     status, code, title = 403, "Approvals.AskedElsewhere", "This agent has not asked for this change"
 
 
+class PasskeyNeeded(Forbidden):
+    """The configuration lets nobody decide this change without a passkey."""
+
+    status, code, title = 403, "Approvals.PasskeyNeeded", "This decision takes a passkey"
+
+
 class Changed(GatewayError):
     status, code, title = 409, "Approvals.Changed", "The change request is not the one that was shown"
 

@@ -120,6 +120,7 @@ class ReviewJson(RequestLineJson):
     `summary` says in a sentence what the operation does; `riskReasons` explain its risk. `approvalsNeeded` is how many
     more people have to approve it. `barred` says why the reader must not decide this request, though they may decide
     others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of the reader's second factor.
+    `passkeyNeeded` is whether deciding takes a passkey.
     `secretUntil` is set while a generated password waits for the reader; with `secretForRequester` it is for the
     requester instead of the approver.
     """
@@ -136,6 +137,7 @@ class ReviewJson(RequestLineJson):
     barred: str | None
     deciders: list[str]
     codeNeeded: bool
+    passkeyNeeded: bool
     secretUntil: Moment | None
     secretForRequester: bool
 

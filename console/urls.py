@@ -6,7 +6,7 @@ from pkgutil import walk_packages
 from django.urls import path
 
 import console
-from console.account.sign_in import sign_in, sign_in_code
+from console.account.sign_in import passkey_options, sign_in, sign_in_by_passkey, sign_in_code
 from console.page_context import PAGES
 from console.setup_wizard import set_up
 
@@ -17,6 +17,9 @@ for _module in walk_packages(console.__path__, "console."):
 urlpatterns = [
     path("sign-in", sign_in, name="sign-in"),
     path("sign-in/code", sign_in_code, name="sign-in-code"),
+    path("sign-in/passkey", sign_in_by_passkey, name="sign-in-by-passkey"),
+    path("sign-in/passkey/options", passkey_options, {"is_second_step": False}, name="sign-in-passkey-options"),
+    path("sign-in/code/options", passkey_options, {"is_second_step": True}, name="sign-in-code-options"),
     path("setup", set_up, name="set-up"),
     *PAGES,
 ]

@@ -90,7 +90,8 @@ class CredentialRef:
     """The credential presented. `id` is stable and not secret; `name` is that of the API key or agent, else None.
 
     An agent's `id` is its OAuth client's, which agents of several people may share; `grant_id` is its person's consent.
-    If `withdraws_own_only`, it may withdraw what it has asked for, and nothing else of its person's.
+    If `withdraws_own_only`, it may withdraw what it has asked for, and nothing else of its person's. `by_passkey` is
+    whether the session began with a passkey, `confirmed_by_passkey` whether one was used for this very call.
     """
 
     kind: CredentialKind
@@ -99,6 +100,8 @@ class CredentialRef:
     expires_at: datetime | None = None
     grant_id: UUID | None = None
     withdraws_own_only: bool = False
+    by_passkey: bool = False
+    confirmed_by_passkey: bool = False
 
     @property
     def unique_id(self) -> str:

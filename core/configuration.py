@@ -252,6 +252,12 @@ class SignInSection(Section):
     RequireSecondFactor: bool = Field(
         False, description="Whether a person without a second factor can do nothing except set one up."
     )
+    ApproversNeed: Literal["", "passkey"] = Field(
+        "", description="`passkey`: whoever decides changes has signed in with a passkey, or uses one for the decision."
+    )
+    SecurityNeedsPasskey: bool = Field(
+        False, description="Whether each decision about a security change takes a passkey, at the click."
+    )
 
 
 class AccountNamesSection(Section):

@@ -36,7 +36,7 @@ from gateway import pipeline
 from gateway.surfaces.idempotency import forget_old_answers
 from keys.agents import grants
 from keys.agents.identification import call_for_agent
-from keys.people import account_status
+from keys.people import account_status, notices
 from keys.permissions.effective import call_for_key, call_for_person
 from keys.permissions.more_privileged_people import more_privileged_people
 
@@ -72,6 +72,12 @@ def tell_people() -> None:
     """E-mail approvers and requesters about their change requests."""
     notifications.collect()
     notifications.send_due()
+
+
+@shared_task(name=notices.MAIL_TASK, autoretry_for=(OSError,), retry_backoff=30, max_retries=8)
+def mail_notice(person_id: str, event: str) -> None:
+    """E-mail a person about a change of how they sign in."""
+    notices.send(int(person_id), event)
 
 
 @shared_task(name="gateway.tasks.check_people")

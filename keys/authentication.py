@@ -32,7 +32,7 @@ from keys.models import AccessToken, ApiKey, Person
 from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
 from keys.permissions.effective import LinkFacts
-from keys.sign_in import second_factor
+from keys.sign_in import passkeys, second_factor
 from keys.sign_in.sessions import digest_of_session
 
 MAX_REASON = 500
@@ -167,7 +167,12 @@ def identify_session(
     if lacks_second_factor and not may_lack_second_factor:
         raise SecondFactorMissing
     session_id = digest_of_session(request.session.session_key)
-    credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
+    credential = CredentialRef(
+        kind=CredentialKind.SESSION,
+        id=session_id,
+        expires_at=request.session.get_expiry_date(),
+        by_passkey=passkeys.began_session(request.session, person),
+    )
     call = _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
     return note_caller(request, replace(call, permissions=frozenset()) if lacks_second_factor else call)
 

@@ -250,7 +250,7 @@ def describe_role(role: Role) -> Facts:
     columns=("username", "display_name", "email"),
     members=(
         *("directory", "password", "active", "superuser", "staff", "permissions", "groups", "scopes", "scopeObjects"),
-        *("secondFactor", "sessionsEnded", "recoveryCodes"),
+        *("secondFactor", "passkeys", "sessionsEnded", "recoveryCodes"),
     ),
     widened_access=person_access_widened,
     identifier="public_id",
@@ -275,6 +275,7 @@ def describe_person(person: Person) -> Facts:
             "groups": [group.name for group in groups],
             **_shown_scopes(person.scopes),
             "secondFactor": factor is not None,
+            "passkeys": list(factor.passkeys.values_list("name", flat=True)) if factor else [],
             "sessionsEnded": person.session_epoch or None,
             "recoveryCodes": Secret(" ".join(codes)),
         },

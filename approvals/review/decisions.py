@@ -9,15 +9,16 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
+from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest, PasskeyNeeded
 from approvals.models import ChangeRequest, Status
 from approvals.queue import enqueue
 from approvals.review.deciders import conflict_reason
 from approvals.states import WITHDRAWN, move
-from core.call import PersonRef
+from core.call import Call, PersonRef
 from core.database import own_rows, shared_clock
 from core.errors import NotFound
 from core.text.messages import message
+from keys.sign_in.confirmation import needs_passkey
 
 
 def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest:
@@ -31,20 +32,20 @@ def find_requests(ids: Sequence[UUID]) -> list[ChangeRequest]:
     return list(ChangeRequest.objects.defer("secret").filter(id__in=ids).order_by("id"))
 
 
-def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
+def approve(call: Call, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
     """Approve somebody else's pending request, provided that `digest` is the request's, and tell a worker.
 
     If two people have to approve, the first approval is kept and the request stays pending.
-    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed, checked in this order.
+    Raises NotFound, OwnRequest, NotPending, PasskeyNeeded, AlreadyDecided or Changed.
     """
-    change_request = _find_undecided(person, request_id)
+    person, change_request = call.person, _find_decidable(call, request_id)
     if needs_two(change_request) and change_request.first_approved_by_id == person.id:
         raise AlreadyDecided(message("You approved it already: somebody else has to approve it too."))
     _require_shown(change_request, digest)
     if needs_two(change_request) and change_request.first_approved_by_id is None:
         if _approve_first(person, request_id, comment):
             return find_request(request_id)
-        return approve(person, request_id, digest=digest, comment=comment)  # somebody else was faster
+        return approve(call, request_id, digest=digest, comment=comment)  # somebody else was faster
     decided = _decide(person, change_request, Status.APPROVED, comment)
     transaction.on_commit(partial(enqueue, request_id))
     return decided
@@ -73,15 +74,23 @@ def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> 
     return kept == 1
 
 
-def reject(person: PersonRef, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
+def reject(call: Call, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
     """Reject somebody else's pending request; a `digest`, if given, must be the request's.
 
-    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed.
+    Raises NotFound, OwnRequest, NotPending, PasskeyNeeded, AlreadyDecided or Changed.
     """
-    change_request = _find_undecided(person, request_id)
+    change_request = _find_decidable(call, request_id)
     if digest is not None:
         _require_shown(change_request, digest)
-    return _decide(person, change_request, Status.REJECTED, comment)
+    return _decide(call.person, change_request, Status.REJECTED, comment)
+
+
+def make_way(person: PersonRef, request_id: UUID, *, comment: str) -> ChangeRequest:
+    """Reject somebody else's pending request for a new one in its place. That one waits, too: this takes no passkey.
+
+    Raises NotFound, OwnRequest, NotPending or AlreadyDecided.
+    """
+    return _decide(person, _find_undecided(person, request_id), Status.REJECTED, comment)
 
 
 def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
@@ -93,6 +102,14 @@ def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
     if not move(request_id, Status.PENDING, Status.CANCELLED):
         _refuse(find_request(request_id))
     return find_request(request_id)
+
+
+def _find_decidable(call: Call, request_id: UUID) -> ChangeRequest:
+    """The request, if the caller may decide it: every decision is about one found here."""
+    change_request = _find_undecided(call.person, request_id)
+    if needs_passkey(call, change_request.risk):
+        raise PasskeyNeeded
+    return change_request
 
 
 def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:

@@ -23,7 +23,7 @@ from core.errors import InvalidRequest, invalid_member
 from core.text.vocabulary import texts_by_name
 from keys.agents import issued_tokens
 from keys.permissions.scopes import stored_scopes_of_person
-from keys.sign_in import second_factor, sessions
+from keys.sign_in import passkeys, second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused
 from keys.sign_in.second_factor import WRONG_CODES
 from keys.sign_in.sessions import change_own_password, stored_key_of
@@ -65,6 +65,9 @@ def account(page: PageContext) -> HttpResponseBase:
             "agents": page.list_first("agents.list-own", _MAX_AGENTS),
             "may_issue_agent_tokens": issued_tokens.may_be_issued(),
             "has_second_factor": second_factor.is_on(person),
+            "has_authenticator": second_factor.has_authenticator(person),
+            "passkeys": list(passkeys.passkeys_of(person)),
+            "may_have_passkeys": passkeys.find_relying_party() is not None,
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),
             "sessions": [
                 {"session": session, "current": session.session_key == own, "client": client_name(session.user_agent)}
@@ -119,7 +122,8 @@ def enrolment(page: PageContext) -> HttpResponseBase:
     found, is_required = second_factor.find_enrolment(page.person), second_factor.is_missing(page.person)
     if found is None:
         if is_required:
-            return page.render("account/account_second_factor_required.html")
+            may_have_passkeys = passkeys.find_relying_party() is not None
+            return page.render("account/account_second_factor_required.html", {"may_have_passkeys": may_have_passkeys})
         return page.redirect("account")
     context = {
         "is_required": is_required,
@@ -157,14 +161,16 @@ def recovery_codes(page: PageContext) -> HttpResponseBase:
 @page_at("account/second-factor/replace", "second-factor-replace", "POST", form=account)
 def replace_recovery_codes(page: PageContext) -> HttpResponseBase:
     with _wrong_code_as_field_error():
-        codes = second_factor.replace_recovery_codes(page.call, page.person, page.form["code"])
-    return page.redirect_showing(codes, "recovery-codes")
+        second_factor.require_next_code(page.call, page.person, page.form["code"])
+    return page.redirect_showing(second_factor.replace_recovery_codes(page.call, page.person), "recovery-codes")
 
 
 @page_at("account/second-factor/remove", "second-factor-remove", "POST", form=account)
 def remove_second_factor(page: PageContext) -> HttpResponseBase:
     with _wrong_code_as_field_error():
         second_factor.remove(page.call, page.person, page.form["code"])
+    if second_factor.is_on(page.person):
+        return page.redirect("account", message=_("The authenticator is gone. Your passkeys stay."))
     return page.redirect("account", message=_("The second factor is off. Your password alone signs you in."))
 
 

@@ -1,14 +1,16 @@
-"""Sign-in and sign-out: user name and password, then the code of a second factor if the person has one.
+"""Sign-in and sign-out: user name and password, then the second factor if the person has one; or a passkey alone.
 
 Nobody is signed in yet on these pages, so they have no `PageContext`.
 """
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
+from django.middleware.csrf import get_token
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -22,9 +24,10 @@ from directory.models import DirectoryConnection
 from gateway.monitoring.readiness import broken_directories, readiness
 from keys import first_administrator
 from keys.models import Person
-from keys.sign_in import second_factor, sessions
-from keys.sign_in.credentials import Reason, SignInRefused, verify
+from keys.sign_in import passkeys, second_factor, sessions
+from keys.sign_in.credentials import Reason, SignInRefused, log_refusal, verify
 from keys.sign_in.second_factor import WRONG_CODES
+from keys.sign_in.sessions import digest_of_session
 
 _LAST_CHOICE = "sign-in-with"
 """The cookie with the name of the last sign-in's directory; empty for a local account."""
@@ -50,7 +53,9 @@ _REFUSALS = texts_by_name(
         Reason.NOT_NOW: "Your account may not sign in at this time or from here.",
     }
 )
-declare_texts([_WRONG_CREDENTIALS])
+# One text for an unknown passkey, a forged answer, and somebody whom their passkey may not sign in.
+_WRONG_PASSKEY = "This passkey does not sign anybody in here. Try again, or use your password."
+declare_texts([_WRONG_CREDENTIALS, _WRONG_PASSKEY])
 
 
 @never_cache
@@ -60,30 +65,18 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     next_url = _next_page(request)
     if request.method == "GET" and request.user.is_authenticated:
         return HttpResponseRedirect(next_url)
-    chosen = request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, ""))
-    username = request.POST.get("username", "").strip()
-    directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
-    # Cached checks: this page must not wait for a directory that is down.
-    broken = [name for name in directories if name in broken_directories(readiness.latest_checks())]
-    directories = [name for name in directories if name not in broken]
-    context: dict[str, Any] = {
-        "next": next_url,
-        "directories": directories,
-        "broken": broken,
-        "chosen": chosen,
-        "username": username,
-    }
+    context = _context(request)
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
-        if context["lacks_administrator"] and not directories and not broken:
+        if context["lacks_administrator"] and not context["directories"] and not context["broken"]:
             return HttpResponseRedirect(page_url("set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:
         person = verify(
             request,
-            username=username,
+            username=context["username"],
             password=request.POST.get("password", ""),
-            directory=chosen or None,
+            directory=context["chosen"] or None,
         )
     except SignInRefused as refusal:
         context["refusal"] = _(_REFUSALS.get(refusal.reason, _WRONG_CREDENTIALS))
@@ -98,9 +91,68 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         sessions.start(request, person)
         response = HttpResponseRedirect(next_url)
     response.set_cookie(
-        _LAST_CHOICE, chosen, max_age=_LAST_CHOICE_SECONDS, secure=request.is_secure(), httponly=True, samesite="Lax"
+        _LAST_CHOICE,
+        context["chosen"],
+        max_age=_LAST_CHOICE_SECONDS,
+        secure=request.is_secure(),
+        httponly=True,
+        samesite="Lax",
     )
     return response
+
+
+def _context(request: HttpRequest) -> dict[str, Any]:
+    """What the page shows: the directories to sign in with, and what was typed."""
+    directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
+    # Cached checks: this page must not wait for a directory that is down.
+    broken = [name for name in directories if name in broken_directories(readiness.latest_checks())]
+    return {
+        "next": _next_page(request),
+        "directories": [name for name in directories if name not in broken],
+        "broken": broken,
+        "chosen": request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, "")),
+        "username": request.POST.get("username", "").strip(),
+        "takes_passkeys": passkeys.find_relying_party() is not None,
+    }
+
+
+@never_cache
+@require_http_methods(["POST"])
+def sign_in_by_passkey(request: HttpRequest) -> HttpResponseBase:
+    """Sign in the local account whose passkey was used. A directory has to confirm its people by their password."""
+    try:
+        answer = request.POST.get("passkey", "")
+        passkey = passkeys.verify(request, answer, purpose=passkeys.SIGN_IN, session=_browser_id(request))
+        person = passkey.second_factor.person
+        if not person.is_local:
+            refusal = SignInRefused(Reason.PASSKEY, person=person.username, problem="person of a directory")
+            log_refusal(request, refusal)
+            raise refusal
+        sessions.start(request, person, passkey=passkey)
+    except SignInRefused as refusal:
+        context = {**_context(request), "refusal": _(_REFUSALS.get(refusal.reason, _WRONG_PASSKEY))}
+        return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
+    return HttpResponseRedirect(_next_page(request))
+
+
+@never_cache
+@require_http_methods(["POST"])
+def passkey_options(request: HttpRequest, *, is_second_step: bool) -> HttpResponse:
+    """What the browser needs to ask for a passkey: anybody's, or that of the person whose password was right."""
+    person = sessions.find_person_awaiting_code(request) if is_second_step else None
+    if passkeys.find_relying_party() is None or (is_second_step and person is None):
+        raise Http404
+    if person is None:
+        options = passkeys.options(passkeys.SIGN_IN, _browser_id(request))
+    else:
+        options = passkeys.options(passkeys.SECOND_STEP, digest_of_session(request.session.session_key), person)
+    return JsonResponse({"publicKey": json.loads(options)})
+
+
+def _browser_id(request: HttpRequest) -> str:
+    """What tells this browser apart before there is a session: the secret of its CSRF cookie."""
+    get_token(request)
+    return str(request.META["CSRF_COOKIE"])
 
 
 @never_cache
@@ -112,15 +164,25 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     if person is None:
         messages.warning(request, _("That took too long. Sign in again."))
         return HttpResponseRedirect(f"{page_url('sign-in')}?{urlencode({'next': next_url})}")
-    context = {"next": next_url, "person": person}
+    context = {
+        "next": next_url,
+        "person": person,
+        "has_authenticator": second_factor.has_authenticator(person),
+        "may_use_passkey": passkeys.can_be_used(person),
+    }
     if request.method == "GET":
         return render(request, "console/account/sign_in_code.html", context)
+    passkey = None
     try:
-        second_factor.require_code(request, person, request.POST.get("code", ""))
+        if answer := request.POST.get("passkey"):
+            session = digest_of_session(request.session.session_key)
+            passkey = passkeys.verify(request, answer, purpose=passkeys.SECOND_STEP, session=session, person=person)
+        else:
+            second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
-        context["refusal"] = _(WRONG_CODES[refusal.reason])
+        context["refusal"] = _(WRONG_CODES.get(refusal.reason, _WRONG_PASSKEY))
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
-    sessions.start(request, person)
+    sessions.start(request, person, passkey=passkey)
     return HttpResponseRedirect(next_url)
 
 

@@ -19,6 +19,7 @@ from core.errors import GatewayError
 from core.shapes import parse_guid
 from core.text.vocabulary import texts_by_name
 from directory.shapes.wording.change_words import describe_change
+from keys.sign_in.passkeys import can_be_used
 
 _DECISION_MESSAGES: Final = texts_by_name(
     {
@@ -54,6 +55,7 @@ def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResp
             "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
             "kept": filter_query(page),
+            "may_use_passkey": can_be_used(page.person),
             "comment": page.form["comment"] if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),
             "generated_password": shown_once.take(page.request),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, JsonResponse
 from django.utils.translation import gettext as _
 
 from approvals.models import Status
@@ -18,6 +18,7 @@ from core.operation import Effect, Operation, Risk, operations
 from core.text.vocabulary import texts_by_name
 from directory.shapes.kinds import Kind
 from directory.shapes.wording.change_words import ChangeWords, describe_change, describe_changes
+from keys.sign_in.passkeys import can_be_used
 
 _FILTERS: tuple[str, ...] = (
     *("q", "risk", "operation", "owner", "key", "kind", "attribute", "olderThanHours", "mine", "sort"),
@@ -146,6 +147,7 @@ def review_group(page: PageContext) -> HttpResponseBase:
             "kept": filter_query(page),
             "comment": page.form["comment"],
             "ticked": page.request.POST.getlist("change"),
+            "may_use_passkey": can_be_used(page.person),
         },
     )
 
@@ -203,14 +205,13 @@ def next_url(page: PageContext, *, decided: UUID | None = None, **which: str) ->
 @page_at("changes/together/decide", "changes-decide", "POST", form=review_group)
 def decide(page: PageContext) -> HttpResponseBase:
     """Approve or reject the ticked requests, then show those that are left."""
-    ticked = page.request.POST.getlist("change")
-    decision = "reject" if page.form.get("decision") == "reject" else "approve"
+    decision = _decision(page)
     code = page.form["code"].strip()
     body = {
         "decision": decision,
-        # Each request with the digest of what the page showed: a changed one is not decided.
-        "changeRequests": [dict(zip(("id", "digest"), value.split(":", 1), strict=False)) for value in ticked],
+        "changeRequests": _ticked(page),
         "comment": page.form["comment"].strip() or None,
+        "passkey": page.form["passkey"] or None,
         **({"code": code} if code else {}),
     }
     decided = page.perform("change-requests.decide", body=body)
@@ -224,6 +225,23 @@ def decide(page: PageContext) -> HttpResponseBase:
     for reason, count in Counter(item["problem"]["detail"] for item in decided["results"] if item["problem"]).items():
         messages.error(page.request, not_done.format(count=count, reason=reason))
     return page.redirect_to(f"{page_url('changes-together')}?{urlencode(_selection(page))}")
+
+
+def _decision(page: PageContext) -> str:
+    return "reject" if page.form.get("decision") == "reject" else "approve"
+
+
+def _ticked(page: PageContext) -> list[dict[str, str]]:
+    """Each ticked request with the digest of what the page showed: a changed one is not decided."""
+    values = page.request.POST.getlist("change")
+    return [dict(zip(("id", "digest"), value.split(":", 1), strict=False)) for value in values]
+
+
+@page_at("changes/passkey", "changes-passkey", "POST", post="change-requests.find-passkey-options")
+def passkey_options(page: PageContext) -> HttpResponseBase:
+    """What the browser needs to ask for the passkey that confirms the decision in the form."""
+    body = {"decision": _decision(page), "changeRequests": _ticked(page)}
+    return JsonResponse(page.perform("change-requests.find-passkey-options", body=body))
 
 
 @page_at("changes/together/progress", "changes-together-progress")

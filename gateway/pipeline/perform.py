@@ -30,7 +30,7 @@ from gateway.pipeline import recording
 from gateway.pipeline.fields import record_of, stream_only
 from gateway.pipeline.inputs import REPLICATION, Answer, Inputs, ValidatedInput, require_admitted
 from gateway.pipeline.recording import record_refusal
-from keys.sign_in.second_factor import ConfirmedBody, require_confirmation
+from keys.sign_in.confirmation import DecisionBody, confirm
 
 RETRY_AFTER = {
     "change-requests.read": lambda read: retry_after(read["status"]),
@@ -55,8 +55,8 @@ def perform(operation: Operation, call: Call, accepted: ValidatedInput) -> Answe
             require_version(operation, call, accepted.kwargs.get("id"))
         return Answer(operation.status, operation.function(call, **accepted.kwargs))
     body = accepted.kwargs.get("body")
-    if isinstance(body, ConfirmedBody):
-        require_confirmation(call, body.code)
+    if isinstance(body, DecisionBody):
+        call = confirm(call, body, accepted.kwargs.get("id"))
     try:
         result, _ = _administer(operation, call, accepted)
     except AccessNeedsTwo as refusal:

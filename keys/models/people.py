@@ -159,14 +159,16 @@ class PersonSession(models.Model):
 
 
 class SecondFactor(models.Model):
-    """A person's authenticator for one-time passwords (RFC 6238), in use once `confirmed_at` is set.
+    """A person's second factor, in use once `confirmed_at` is set: an authenticator (RFC 6238), passkeys, or both.
 
-    `secret` is in base32, as authenticators take it. `last_step` is the time step of the last accepted code: codes of
-    that step and earlier ones are refused, so that nobody can replay an overheard code (RFC 6238 section 5.2).
+    `secret` is in base32, as authenticators take it; without an authenticator nobody was told it. `last_step` is the
+    time step of the last accepted code: codes of that step and earlier ones are refused, so that nobody can replay an
+    overheard code (RFC 6238 section 5.2).
     """
 
     person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="second_factor")
     secret = EncryptedTextField()
+    has_authenticator = models.BooleanField(default=True, db_default=True)
     confirmed_at = models.DateTimeField(null=True)
     last_step = models.BigIntegerField(default=0)
 
@@ -189,6 +191,30 @@ class RecoveryCode(models.Model):
 
     def __str__(self) -> str:
         return f"Recovery code of {self.second_factor.person}"
+
+
+class Passkey(models.Model):
+    """A WebAuthn credential. `credential_id` is in base64url, as browsers send it, and `public_key` a COSE key.
+
+    `last_challenge` is when the last challenge was made that it answered, in microseconds: it answers no earlier one.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    second_factor = models.ForeignKey(SecondFactor, on_delete=models.CASCADE, related_name="passkeys")
+    credential_id = models.CharField(max_length=1400, unique=True)
+    public_key = models.BinaryField()
+    sign_count = models.BigIntegerField(default=0)
+    last_challenge = models.BigIntegerField(default=0)
+    name = models.CharField(max_length=64, validators=[require_legible])
+    created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("created_at",)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.second_factor.person}"
 
 
 class FailedSignIn(models.Model):

@@ -36,13 +36,14 @@ MAX_PASSWORD = 1024
 class Reason(Enum):
     """Why a person was not signed in, for the security log.
 
-    All but the first four imply that the password was right, so that a page may show them.
+    All but the first five imply that the password was right, so that a page may show them.
     """
 
     UNUSABLE = "sign-in without a usable name or password"
     WRONG = "wrong name or password"
     TOO_OFTEN = "sign-in locked after too many failures"
     SPENT = "sign-in paused before the directory locks the account"
+    PASSKEY = "passkey not accepted"
     DEACTIVATED = "person deactivated"
     PASSWORD_EXPIRED = "password expired"  # noqa: S105 - a reason, not a secret
     MUST_CHANGE_PASSWORD = "password must be changed"  # noqa: S105

@@ -1,8 +1,8 @@
-"""The second factor of a person: codes of an authenticator (TOTP, RFC 6238), and recovery codes that replace it.
+"""The second factor of a person: codes of an authenticator (TOTP, RFC 6238), passkeys, and recovery codes.
 
-It is asked for at the sign-in, and again for actions that must not be possible at a browser left open. Only the
-arithmetic of django-otp is used: its tables store the secret in clear, and two simultaneous requests could both use the
-same code.
+`passkeys` has what concerns these alone. The second factor is asked for at the sign-in, and again for actions that must
+not be possible at a browser left open. Only the arithmetic of django-otp is used: its tables store the secret in clear,
+and two simultaneous requests could both use the same code.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ import time
 from base64 import b32decode, b32encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
@@ -21,16 +20,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
-from pydantic import Field
 
 from audit import security
 from audit.model_changes.recording import recorded
 from core.call import Call, PersonRef
-from core.errors import Conflict, GatewayError
-from core.shapes import Body
+from core.errors import Conflict
 from core.text.messages import message
 from keys.callers import client_address, origin_of
 from keys.models import Person, RecoveryCode, SecondFactor
+from keys.people import notices
 from keys.sign_in import login_throttle
 from keys.sign_in.credentials import Reason, SignInRefused, log_refusal
 
@@ -58,6 +56,12 @@ def is_on(person: Person) -> bool:
     return _confirmed(person) is not None
 
 
+def has_authenticator(person: Person) -> bool:
+    """Whether codes of an authenticator are a part of the person's second factor."""
+    factor = _confirmed(person)
+    return factor is not None and factor.has_authenticator
+
+
 def is_missing(person: Person) -> bool:
     """Whether the person lacks a second factor that `SignIn:RequireSecondFactor` requires."""
     return settings.CONFIGURATION.SignIn.RequireSecondFactor and not is_on(person)
@@ -72,7 +76,7 @@ def enrol(person: Person) -> Enrolment:
     """Begin to set up an authenticator with a new secret; raises Conflict if there is a second factor already."""
     if is_on(person):
         raise Conflict(message("There is a second factor already."))
-    secret = b32encode(secrets.token_bytes(_SECRET_OCTETS)).decode()
+    secret = _make_secret()
     # A new secret each time: somebody else may have seen an earlier one at a browser left open.
     SecondFactor.objects.update_or_create(person=person, defaults={"secret": secret})
     return _enrolment(person, secret)
@@ -107,10 +111,25 @@ def require_code(request: HttpRequest | Call, person: Person, code: str | None) 
         _try_code(request, factor, code, _is_any_code)
 
 
-def replace_recovery_codes(call: Call, person: Person, code: str) -> list[str]:
-    """Replace the recovery codes. Raises SignInRefused for a wrong code, Conflict without a second factor."""
+def accept_passkeys(person: Person) -> tuple[SecondFactor, list[str]]:
+    """The second factor that a new passkey belongs to. If there was none, it is made, with recovery codes."""
+    factor = _confirmed(person)
+    if factor is not None:
+        return factor, []
+    # Processes of the last release ask for a code of this secret, which nobody has.
+    made = {"secret": _make_secret(), "has_authenticator": False, "confirmed_at": timezone.now()}
+    factor, _ = SecondFactor.objects.update_or_create(person=person, defaults=made)
+    return factor, _make_recovery_codes(factor)
+
+
+def require_next_code(call: Call, person: Person, code: str) -> None:
+    """Require a code of the authenticator itself. Raises SignInRefused, Conflict without a second factor."""
+    _try_code(call, _required(person), code, _is_next_code)
+
+
+def replace_recovery_codes(call: Call, person: Person) -> list[str]:
+    """Replace the recovery codes of a person who has just proved their second factor; raises Conflict without one."""
     factor = _required(person)
-    _try_code(call, factor, code, _is_next_code)
     with recorded(call, person, operation="people.update"):
         codes = _make_recovery_codes(factor)
     _note(call, "recovery codes replaced", person)
@@ -118,19 +137,29 @@ def replace_recovery_codes(call: Call, person: Person, code: str) -> list[str]:
 
 
 def remove(call: Call, person: Person, code: str) -> None:
-    """Turn the caller's own second factor off.
+    """Take the caller's own authenticator away. Without passkeys, their second factor is off.
 
-    Raises SignInRefused for a wrong code, Conflict without a second factor or where everybody needs one.
+    Raises SignInRefused for a wrong code, Conflict without a second factor or if it would be off where everybody needs
+    one.
     """
     factor = _required(person)
+    if not factor.passkeys.exists():
+        require_not_needed()
+    _try_code(call, factor, code, _is_any_code)
+    with recorded(call, person, operation="people.update"):
+        if factor.passkeys.exists():
+            SecondFactor.objects.filter(pk=factor.pk).update(secret=_make_secret(), has_authenticator=False)
+        else:
+            factor.delete()
+    _note(call, "second factor removed", person)
+
+
+def require_not_needed() -> None:
+    """Raise Conflict where nobody may turn their second factor off."""
     if settings.CONFIGURATION.SignIn.RequireSecondFactor:
         raise Conflict(
             message("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
         )
-    _try_code(call, factor, code, _is_any_code)
-    with recorded(call, person, operation="people.update"):
-        factor.delete()
-    _note(call, "second factor removed", person)
 
 
 def reset(person: Person, *, by: PersonRef) -> bool:
@@ -143,6 +172,7 @@ def reset(person: Person, *, by: PersonRef) -> bool:
     deleted, _ = SecondFactor.objects.filter(person=person).delete()
     if deleted:
         security.log_event("second factor reset", person=person.username, by=by.username)
+        notices.tell(person, "second factor reset")
     return bool(deleted)
 
 
@@ -155,6 +185,10 @@ def _required(person: Person) -> SecondFactor:
     if factor is None:
         raise Conflict(message("There is no second factor."))
     return factor
+
+
+def _make_secret() -> str:
+    return b32encode(secrets.token_bytes(_SECRET_OCTETS)).decode()
 
 
 def _enrolment(person: Person, secret: str) -> Enrolment:
@@ -230,47 +264,3 @@ WRONG_CODES = {
     Reason.CODE_WRONG: message("This code is wrong, or was used already. Wait for the next one and try again."),
     Reason.CODES_TOO_OFTEN: message("There were too many wrong codes. Try again in a quarter of an hour."),
 }
-
-
-class NotConfirmed(GatewayError):
-    """A 422: the session is good, so no 401, and a 403 would not name the member."""
-
-    status, code, title = 422, "Approvals.CodeWrong", "The second factor was not confirmed"
-
-
-class ConfirmedBody(Body):
-    """Base of bodies that are confirmed with the second factor, if the configuration says so and the person has one.
-
-    The code is checked before the operation's transaction, whose rollback would undo the count of wrong codes.
-    """
-
-    code: Annotated[
-        str | None,
-        Field(
-            max_length=64,
-            description="Of the authenticator, or a recovery code: needed of a person who has set one up, where "
-            "`Approvals:ConfirmSecondFactor` is on.",
-        ),
-    ] = None
-
-
-def needs_confirmation(person_id: int | None) -> bool:
-    """Whether a signed-in person is asked for a code again (`Approvals:ConfirmSecondFactor`)."""
-    if person_id is None or not settings.CONFIGURATION.Approvals.ConfirmSecondFactor:
-        return False
-    person = Person.objects.filter(pk=person_id).first()
-    return person is not None and is_on(person)
-
-
-def require_confirmation(call: Call, code: str | None) -> None:
-    """Check the code if one is needed or given; raises NotConfirmed. Wrong codes count as at the sign-in."""
-    if code is None and not needs_confirmation(call.person.id):
-        return
-    person = Person.objects.filter(pk=call.person.id).first()
-    if person is None:
-        return
-    try:
-        require_code(call, person, code)
-    except SignInRefused as refusal:
-        detail = WRONG_CODES[refusal.reason]
-        raise NotConfirmed.naming(detail, pointer="#/code") from None

@@ -31,11 +31,12 @@ from core.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from core.text.messages import message
 from keys import credential_values
 from keys.callers import client_address, origin_of
-from keys.models import AccessToken, Person, PersonSession
+from keys.models import AccessToken, Passkey, Person, PersonSession
 from keys.people.account_status import AccountStatus, account_status, readmit, revoke_tokens
 from keys.permissions.effective import reference_to
 from keys.sign_in import login_throttle, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, verify
+from keys.sign_in.passkeys import SESSION_PASSKEY
 
 SEEN_EVERY = timedelta(minutes=1)
 
@@ -119,13 +120,15 @@ def sign_in(request: HttpRequest, *, username: str, password: str, directory: st
     return person
 
 
-def start(request: HttpRequest, person: Person) -> None:
-    """Begin a session of a person whose credentials were verified; raises SignInRefused."""
+def start(request: HttpRequest, person: Person, *, passkey: Passkey | None = None) -> None:
+    """Begin a session of a person whose credentials were verified, with a `passkey` or not; raises SignInRefused."""
     if not readmit(person):
         raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     # A new session with a new key, against session fixation; an earlier session of this browser ends.
     logout(request)
     login(request, person, backend=_BACKEND)
+    if passkey is not None:
+        request.session[SESSION_PASSKEY] = str(passkey.pk)
     request.session.save()
     login_throttle.remember_device(request, person)
     _delete_ended(person)

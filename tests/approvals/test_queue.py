@@ -28,7 +28,7 @@ OTHER_KEY = "b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItISE="
 
 def approved(**fields: Any) -> ChangeRequest:
     change_request = hold(**fields)
-    decisions.approve(APPROVER, change_request.id, digest=change_request.digest)
+    decisions.approve(make_call(person=APPROVER), change_request.id, digest=change_request.digest)
     return change_request
 
 
@@ -144,7 +144,7 @@ class TestClaiming:
     def test_only_what_is_approved(self) -> None:
         change_request = hold()
         assert queue.claim(change_request.id) is None
-        decisions.reject(APPROVER, change_request.id, comment="no")
+        decisions.reject(make_call(person=APPROVER), change_request.id, comment="no")
         assert queue.claim(change_request.id) is None
 
     def test_once(self) -> None:

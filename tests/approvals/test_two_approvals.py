@@ -15,7 +15,7 @@ from core.call import PersonRef
 from core.errors import GatewayError
 from operations.approvals.change_requests import requests
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold, make_proposal
-from tests.audit.calls import CALL
+from tests.audit.calls import CALL, make_call
 from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -36,7 +36,7 @@ def rule(configure: Configure) -> Callable[[bool], None]:
 
 
 def approve(person: PersonRef, held: ChangeRequest, **more: Any) -> ChangeRequest:
-    return decisions.approve(person, held.id, **{"digest": held.digest, **more})
+    return decisions.approve(make_call(person=person), held.id, **{"digest": held.digest, **more})
 
 
 def refused(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -94,7 +94,7 @@ def test_each_of_them_confirms_what_was_shown() -> None:
 def test_either_rejects(rejecting: PersonRef) -> None:
     held = hold(protected=True)
     approve(APPROVER, held)
-    assert decisions.reject(rejecting, held.id, comment="On second thoughts").status == "rejected"
+    assert decisions.reject(make_call(person=rejecting), held.id, comment="On second thoughts").status == "rejected"
     assert refused(approve, ALAN, held) == "Approvals.AlreadyDecided"
 
 
@@ -181,5 +181,5 @@ def approve_at_once(people: tuple[PersonRef, ...], held: ChangeRequest) -> list[
 
 def test_an_unknown_request() -> None:
     with pytest.raises(GatewayError) as refusal:
-        decisions.approve(APPROVER, UUID(int=1), digest="x")
+        decisions.approve(make_call(person=APPROVER), UUID(int=1), digest="x")
     assert refusal.value.status == 404

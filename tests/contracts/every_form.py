@@ -333,8 +333,13 @@ PREVIEWS: dict[str, Sent] = {
 }
 """Forms at addresses that do something, which ask what it would be first."""
 
-ELSEWHERE = {"connection-rotate-password"}
-"""What `tests/directory/changes/test_bind_password_rotation.py` does, with an account and a policy of its own."""
+ELSEWHERE = {
+    "connection-rotate-password",
+    *("sign-in-by-passkey", "sign-in-passkey-options", "sign-in-code-options", "changes-passkey", "passkey-options"),
+    *("passkey-begin", "passkey-add", "passkey-rename", "passkey-remove", "passkey-recovery-codes"),
+}
+"""What `tests/directory/changes/test_bind_password_rotation.py` does, with an account and a policy of its own, and
+`tests/keys/sign_in/test_passkeys.py`, with devices."""
 
 LEAVES_NO_TRACE = {
     *("sign-in", "sign-in-code", "sign-out", "set-up", "language", "choose-directory", "search-columns"),

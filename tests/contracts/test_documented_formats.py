@@ -17,6 +17,8 @@ TEXT_IN_SPITE_OF_ITS_NAME = {
     ("ReviewJson", "requestId"): "the client's own, of any form, if it sent one",
     ("ApiKeyRecord", "lookupId"): "the first part of a key's value",
     ("CreatedApiKeyRecord", "lookupId"): "the first part of a key's value",
+    ("AllowedPasskeyJson", "id"): "of the authenticator's making (WebAuthn)",
+    ("PublicKeyJson", "rpId"): "a domain (WebAuthn)",
     ("RecordJson", "credentialId"): "the gateway itself is called by its name",
     **{
         (shape, member): reason

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from approvals.errors import NotPending
 from approvals.models import ChangeRequest, Status
-from approvals.review.decisions import find_request, find_requests, reject
+from approvals.review.decisions import find_request, find_requests, make_way
 from approvals.shapes import ChangeRequestJson
 from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recording import recorded
@@ -234,6 +234,6 @@ def resubmit(call: Call, *, id: UUID) -> ChangeRequestJson:
         old = find_request(id, with_input=True)
         with recorded(call, operation=name) as administration:
             administration.watch(find_audited_model("change-requests"), id)
-            reject(call.person, id, comment="The values have changed since; it was asked for anew.")
+            make_way(call.person, id, comment="The values have changed since; it was asked for anew.")
         new = pipeline.resubmit(old)
     return renderer_for(call)(find_visible(call, new.id))

@@ -32,7 +32,7 @@ from core.text.vocabulary import noun_label, risk_words
 from directory.shapes.wording.change_words import ChangeFacts, change_facts, kind_words
 from directory.shapes.wording.labels import label_of
 from directory.shapes.wording.value_words import assigned_words
-from keys.sign_in.second_factor import ConfirmedBody, needs_confirmation, require_confirmation
+from keys.sign_in.confirmation import ConfirmedBody, confirm, decision_purpose, needs_confirmation, needs_passkey
 from operations.approvals.change_requests.requests import (
     DECIDE,
     Comment,
@@ -83,7 +83,8 @@ class TogetherJson(TypedDict):
     """Several requests, those that differ from the others first. `total` is how many there are, beyond the limit too.
 
     `statuses` counts them by status; `union` is everything that those shown would write. `codeNeeded` is whether
-    approving takes a code of the reader's second factor: one for all of them.
+    approving takes a code of the reader's second factor: one for all of them. `passkeyNeeded` is whether
+    deciding some of them takes a passkey.
     """
 
     total: int
@@ -92,6 +93,7 @@ class TogetherJson(TypedDict):
     items: list[TogetherItemJson]
     truncated: bool
     codeNeeded: bool
+    passkeyNeeded: bool
 
 
 @rest_operation(
@@ -127,6 +129,9 @@ def read_together(call: Call, *, query: ReadTogether) -> TogetherJson:
         "items": sorted(items, key=lambda item: not item["differs"]),
         "truncated": truncated,
         "codeNeeded": call.may(DECIDE) and needs_confirmation(call.person.id),
+        "passkeyNeeded": any(
+            item["mayReject"] and needs_passkey(call, item["changeRequest"]["risk"]) for item in items
+        ),
     }
 
 
@@ -290,6 +295,9 @@ class DecideTogether(ConfirmedBody):
             raise ValueError(message("a rejection needs a comment"))
         return self
 
+    def decided(self, id: UUID | None) -> str:
+        return decision_purpose(self.decision, [(item.id, item.digest) for item in self.change_requests])
+
 
 class DecidedJson(TypedDict):
     """What became of one decision: the request's state, or why it was refused."""
@@ -319,10 +327,10 @@ def decide_together(call: Call, *, body: DecideTogether) -> DecidedTogetherJson:
     """Approve or reject several change requests with one comment; each is decided and recorded by itself.
 
     Every rule of a single decision holds for each of them: its digest, who may decide it, a second approval. A refused
-    one does not affect the others. A code of the second factor is asked for once.
+    one does not affect the others. A code of the second factor or a passkey is asked for once.
     """
-    if body.decision == "approve":
-        require_confirmation(call, body.code)
+    if body.decision == "approve" or body.passkey is not None:
+        call = confirm(call, body)
     comment = (body.comment or "").strip() or None
     each_once = {item.id: item for item in body.change_requests}.values()
     results = [_decide(call, body.decision, item, comment) for item in each_once]
@@ -339,9 +347,9 @@ def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecisio
         with recorded(call, operation=name) as administration:
             administration.watch(table, item.id)
             if decision == "approve":
-                decided = decisions.approve(call.person, item.id, digest=item.digest, comment=comment)
+                decided = decisions.approve(call, item.id, digest=item.digest, comment=comment)
             else:
-                decided = decisions.reject(call.person, item.id, comment=comment or "", digest=item.digest)
+                decided = decisions.reject(call, item.id, comment=comment or "", digest=item.digest)
     except GatewayError as refusal:
         target = log.TargetRef(id=item.id, kind=table.resource, distinguished_name="")
         log.record_refusal(call, operation=name, code=refusal.code, target=target)

@@ -32,12 +32,18 @@ from core.database import own_rows
 from core.errors import Forbidden
 from core.operation import SIGNED_IN, Effect, Risk, administration, find_operation, operation, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, example, parse_guid, render_timestamp
+from core.shapes import example, parse_guid, render_timestamp
 from core.text.messages import message
 from directory.lookup.visibility import masker_for_change_requests
 from keys.agents.scopes import WITHDRAW_ALL
 from keys.models.agents import AgentGrant
-from keys.sign_in.second_factor import ConfirmedBody, needs_confirmation
+from keys.sign_in.confirmation import (
+    ConfirmedBody,
+    DecisionBody,
+    decision_purpose,
+    needs_confirmation,
+    needs_passkey,
+)
 from operations.waiting import AT_ONCE, WaitingQuery, wait_for_end
 
 DECIDE = "approvals.decide_change"
@@ -70,13 +76,19 @@ class ApproveChangeRequest(ConfirmedBody):
     digest: Annotated[str, Field(description="The `digest` shown with the request, so that nobody approves another.")]
     comment: Comment | None = None
 
+    def decided(self, id: UUID | None) -> str:
+        return decision_purpose("approve", [(id, self.digest)])
 
-class RejectChangeRequest(Body):
+
+class RejectChangeRequest(DecisionBody):
     """The decision that a change must not be made."""
 
     model_config = example(comment="Ask the unit's owner first.")
 
     comment: Annotated[Comment, AfterValidator(require_text), Field(description="Why; the requester reads it.")]
+
+    def decided(self, id: UUID | None) -> str:
+        return decision_purpose("reject", [(id, "")])
 
 
 def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
@@ -220,6 +232,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "barred": barred,
         "deciders": find_deciders(change_request) if barred else [],
         "codeNeeded": may_approve and needs_confirmation(call.person.id),
+        "passkeyNeeded": may_decide and needs_passkey(call, change_request.risk),
         "secretUntil": render_timestamp(secret_until),
         "secretForRequester": change_request.secret_for_requester,
     }
@@ -260,7 +273,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
     first one is kept as `firstApproval` and the request stays pending until a second person approves it too.
     """
     require_decidable(call, id)
-    return renderer_for(call)(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
+    return renderer_for(call)(decisions.approve(call, id, digest=body.digest, comment=body.comment))
 
 
 @administration(
@@ -269,7 +282,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
     require_decidable(call, id)
-    return renderer_for(call)(decisions.reject(call.person, id, comment=body.comment))
+    return renderer_for(call)(decisions.reject(call, id, comment=body.comment))
 
 
 @administration(

@@ -11,7 +11,7 @@ from core.errors import InvalidRequest
 from core.operation import Risk
 from core.shapes import load_body, load_query
 from directory.shapes.proposal import AttributeChange, Target
-from keys.sign_in.second_factor import NotConfirmed
+from keys.sign_in.confirmation import NotConfirmed
 from operations.approvals.change_requests import grouped_review
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
 from tests.audit.calls import call_named, make_call
@@ -135,12 +135,13 @@ def test_a_rejection_needs_a_comment_and_what_was_shown() -> None:
 def test_the_second_factor_is_asked_for_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def confirm(_: Call, code: str | None) -> None:
-        asked.append(code)
-        if code != "123456":
+    def confirm(call: Call, body: grouped_review.DecideTogether) -> Call:
+        asked.append(body.code)
+        if body.code != "123456":
             raise NotConfirmed
+        return call
 
-    monkeypatch.setattr(grouped_review, "require_confirmation", confirm)
+    monkeypatch.setattr(grouped_review, "confirm", confirm)
     first, second = ask("A"), ask("B")
     with pytest.raises(NotConfirmed):
         decide("approve", first, second, code="654321")

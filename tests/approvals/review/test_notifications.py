@@ -177,7 +177,7 @@ class TestApprovers:
         tell()
         assert addresses(mailoutbox) == ["alan@example.test", "grace@example.test"]
         mailoutbox.clear()
-        decisions.approve(ref(grace), held.id, digest=held.digest)
+        decisions.approve(make_call(person=ref(grace)), held.id, digest=held.digest)
         tell()
         (message,) = mailoutbox
         assert message.to == [alan.email]
@@ -235,7 +235,9 @@ class TestRequesters:
 
     def test_what_it_says(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
-        decisions.reject(ref(grace), held.id, comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test")
+        decisions.reject(
+            make_call(person=ref(grace)), held.id, comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test"
+        )
         tell()
         (message,) = [item for item in mailoutbox if item.to == ["ada@example.test"]]
         assert "Outcome:    rejected" in message.body
@@ -244,7 +246,7 @@ class TestRequesters:
 
     def test_each_state_is_told_once(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
-        decisions.approve(ref(grace), held.id, digest=held.digest)
+        decisions.approve(make_call(person=ref(grace)), held.id, digest=held.digest)
         tell()
         move(held.id, Status.APPROVED, Status.APPLYING)
         tell()
@@ -264,7 +266,7 @@ class TestRequesters:
         for number in range(5):
             held = asked_by(ada)
             if number < 3:
-                decisions.reject(ref(grace), held.id, comment="no")
+                decisions.reject(make_call(person=ref(grace)), held.id, comment="no")
             else:
                 move(held.id, Status.PENDING, Status.EXPIRED)
         tell()
@@ -332,7 +334,7 @@ class TestDelivery:
     ) -> None:
         held = asked_by(ada)
         decided = asked_by(ada)
-        decisions.reject(ref(grace), decided.id, comment="no")
+        decisions.reject(make_call(person=ref(grace)), decided.id, comment="no")
         port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
         begun = timezone.now()
         tell()
@@ -363,7 +365,7 @@ class TestDelivery:
         self, grace: Person, ada: Person, server: MailServer
     ) -> None:
         Person.objects.filter(pk=ada.pk).update(email="no address at all@\n")
-        decisions.reject(ref(grace), asked_by(ada).id, comment="no")
+        decisions.reject(make_call(person=ref(grace)), asked_by(ada).id, comment="no")
         asked_by(ada)
         tell()
         assert [message["To"] for message in server.messages] == ["grace@example.test"]

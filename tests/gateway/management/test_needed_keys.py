@@ -17,7 +17,7 @@ from core.secrets.keyring import new_encryption_key
 from gateway.management import backups
 from gateway.models import IdempotencyRecord, NotedBackup
 from lab.commands import PROJECT
-from tests.approvals.proposals import APPROVER, hold
+from tests.approvals.proposals import IN_CONSOLE, hold
 from tests.support.house import sources
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -44,7 +44,7 @@ def test_a_waiting_change_needs_the_key_of_its_digest(settings: LazySettings) ->
     request = hold()
     exchange(settings)
     assert "Encryption key 2 vouches for 1 undecided or unfinished change requests." in needed()
-    approve(APPROVER, request.id, digest=request.digest)
+    approve(IN_CONSOLE, request.id, digest=request.digest)
     assert ChangeRequest.objects.get().has_intact_input()
     ChangeRequest.objects.update(status=Status.APPLIED)
     assert "Encryption key 2 is not needed now." in needed()

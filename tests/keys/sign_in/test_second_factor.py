@@ -161,8 +161,9 @@ def test_a_recovery_code_stands_in_once(ada: Person) -> None:
 
 def test_recovery_codes_are_replaced_with_a_code_of_the_authenticator(ada: Person) -> None:
     secret, old = turn_on(ada)
-    assert reason_of(lambda: second_factor.replace_recovery_codes(CALL, ada, old[0])) is Reason.CODE_WRONG
-    new = second_factor.replace_recovery_codes(CALL, ada, code_of(secret))
+    assert reason_of(lambda: second_factor.require_next_code(CALL, ada, old[0])) is Reason.CODE_WRONG
+    second_factor.require_next_code(CALL, ada, code_of(secret))
+    new = second_factor.replace_recovery_codes(CALL, ada)
     assert sign_in(old[0]).status == 401
     assert sign_in(new[0]).status == 200
 
@@ -174,7 +175,7 @@ def test_it_is_removed_with_a_code(ada: Person) -> None:
     second_factor.remove(CALL, ada, recovery[0])
     assert not second_factor.is_on(ada)
     assert sign_in().status == 200
-    for change in (second_factor.remove, second_factor.replace_recovery_codes):
+    for change in (second_factor.remove, second_factor.require_next_code):
         with pytest.raises(Conflict):
             change(CALL, ada, code_of(secret))
 
