@@ -202,12 +202,13 @@ def test_the_reference_is_made_from_the_commands(offline: Terminal) -> None:
 
 
 def test_every_everyday_task_is_a_command(offline: Terminal) -> None:
-    tasks = re.compile(r"^\| (.+?) \| (?!Gateway|dirgate \|)", re.MULTILINE)
-    page = (PROJECT / "docs" / "command-line.md").read_text("utf-8")
-    page = page.partition("## Everyday tasks")[2].partition("## Reference")[0]
-    told = set(tasks.findall(page)) - {"PowerShell"}
-    with_curl = set(tasks.findall((PROJECT / "docs" / "everyday-tasks.md").read_text("utf-8")))
-    assert with_curl - told <= {"`New-ADServiceAccount`", "PowerShell"}
+    page = (PROJECT / "docs" / "everyday-tasks.md").read_text("utf-8")
+    requests, page = page.split("## In the console and at a terminal")
+    task = re.compile(r"^\| (.+?) \| (?!Gateway|Console)", re.MULTILINE)
+    assert {*task.findall(requests)} - {*task.findall(page)} == {"`New-ADServiceAccount`"}
+    catalogue = (PROJECT / "locale" / "de" / "LC_MESSAGES" / "django.po").read_text("utf-8")
+    labels = {label for label in re.findall(r"\*([^*]+)\*", page) if f'msgid "{label}"\n' not in catalogue}
+    assert labels == set()
     program = (
         "import shlex, sys; from dirgate.arguments import make_parser; from dirgate.document import find_command\n"
         "for line in sys.stdin:\n"
