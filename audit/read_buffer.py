@@ -1,18 +1,21 @@
 """Buffers records of reads for half a second; one thread then writes them to the database."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
 import structlog
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection, models, transaction
 
-from audit.chain.seals import mac_of
+from audit.chain.sealing import seal_new
+from audit.chain.seals import entry_of_new, mac_of
 from audit.models import OperationRecord
 from core.background_writer import BackgroundWriter
 
 _logger = structlog.stdlib.get_logger(__name__)
 
+SEALED_FROM: Final = 20
+"""So many records written at once are sealed by whoever writes them: seals of fewer would be many."""
 Facts = Mapping[str, Any]
 """The values of a record by field, without its MAC. Model instances are too slow for thousands of reads a second."""
 
@@ -24,7 +27,7 @@ def _write(records: list[Facts]) -> bool:
     authenticated = [{**record, "mac": mac_of(record)} for record in records]
     try:
         try:
-            _insert(authenticated)
+            _insert_sealed(authenticated)
         except (DataError, IntegrityError):  # one record that the database refuses must not hold up the others
             for record in authenticated:
                 try:
@@ -41,6 +44,17 @@ def _write(records: list[Facts]) -> bool:
         reads.refused = 0
         _logger.error("reads were not recorded, the database was away for too long", reads=lost)
     return True
+
+
+def _insert_sealed(records: Sequence[Facts]) -> None:
+    """Insert records and, if they are many, seal them in the same commit; a worker seals a few with others."""
+    entries = (
+        [] if len(records) < SEALED_FROM else sorted(map(entry_of_new, records), key=lambda entry: entry.record_id)
+    )
+    with transaction.atomic():
+        _insert(records)
+        if entries:
+            seal_new(entries, records)
 
 
 def _insert(records: Iterable[Facts]) -> None:

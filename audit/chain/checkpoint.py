@@ -128,6 +128,12 @@ def advance_checkpoint(*, to_any: bool = False) -> None:
         _write(newest)
 
 
+def is_checkpoint_behind() -> bool:
+    """Whether others have sealed since the present checkpoint."""
+    newest, before = head(), find_checkpoint()
+    return newest is not None and (before is None or before["seal"] < newest["seal"])
+
+
 def is_in_log(checkpoint: Head) -> bool:
     """Whether the log still has the checkpoint's seal."""
     return LogSeal.objects.filter(number=checkpoint["seal"], mac=checkpoint["mac"]).exists()

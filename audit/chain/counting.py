@@ -9,7 +9,7 @@ A seal of removed records takes the counts of the days before them away.
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key, read_r
 from audit.chain.seals import ENTRY_BYTES, FINAL, REMOVED, Entry, unpack
 from audit.identifiers import moment_of
 from audit.log_queries import names_of_reads
-from audit.models import OPEN_OUTCOMES, CountedSeals, DailyCount, LogSeal, OperationRecord, Outcome
+from audit.models import CountedSeals, DailyCount, LogSeal, OperationRecord, Outcome
 from core.errors import Forbidden
 
 LONGEST_WINDOW: Final = timedelta(days=90)
@@ -66,11 +66,13 @@ def find_alike(records: Iterable[tuple[Any, ...]]) -> Counter[Alike]:
     )
 
 
-def count_sealed(seal: LogSeal, records: Collection[OperationRecord]) -> None:
-    """Count the records of a new seal in the transaction that adds it, if all before it are counted."""
+def count_sealed(seal: LogSeal, complete: Iterable[tuple[Any, ...]]) -> None:
+    """Count the complete records of a new seal, given by their FACTS, in the transaction that adds it.
+
+    If not all before it are counted, it is left to `catch_up`.
+    """
     if _advance(seal.number - 1, seal.number):
-        complete = (record for record in records if record.outcome not in OPEN_OUTCOMES)
-        _add(find_alike(_facts(record) for record in complete))
+        _add(find_alike(complete))
 
 
 def catch_up(*, seconds: float = _SECONDS) -> bool:
@@ -173,11 +175,11 @@ def _read_facts(record_ids: list[UUID]) -> Iterator[tuple[Any, ...]]:
             find_alike(rows)
         except UNREADABLE:
             readable = read_by_key(OperationRecord, some).values()
-            rows = [_facts(record) for record in readable if not isinstance(record, MalformedRow)]
+            rows = [facts_of(record) for record in readable if not isinstance(record, MalformedRow)]
         yield from rows
 
 
-def _facts(record: OperationRecord) -> tuple[Any, ...]:
+def facts_of(record: OperationRecord) -> tuple[Any, ...]:
     return tuple(getattr(record, name) for name in FACTS)
 
 

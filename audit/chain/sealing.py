@@ -1,9 +1,13 @@
-"""Seals the operations log: a worker does so every two seconds, without holding up the writers."""
+"""Seals the operations log: a worker does so every two seconds, without holding up the writers.
 
+Whoever writes many reads at once seals them itself.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -12,11 +16,11 @@ from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
 from audit.chain import counting, marks
-from audit.chain.checkpoint import advance_checkpoint
+from audit.chain.checkpoint import advance_checkpoint, is_checkpoint_behind
 from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key, read_keys
-from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
+from audit.chain.seals import FINAL, OPEN, Entry, entry_of, is_authentic, seal_after
 from audit.chain.verification import find_missing_keys
-from audit.models import LogSeal, OperationRecord, SealedAs, UnsealedRecord
+from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs, UnsealedRecord
 from audit.webhooks.events import enqueue_records
 from core import tracing
 
@@ -46,7 +50,7 @@ def seal_records() -> int:
             sealed += count
     except IntegrityError:
         _logger.debug("another process is sealing")
-    if sealed:
+    if sealed or is_checkpoint_behind():
         advance_checkpoint()
     counting.catch_up()
     return sealed
@@ -90,10 +94,30 @@ def _seal_some(*, marking: bool) -> int:
         UnsealedRecord.objects.filter(record_id__in=[*ids[FINAL], *still_open]).delete()
         UnsealedRecord.objects.filter(record_id__in=refused).update(sealed_as=SealedAs.REFUSED)
         if entries:
-            counting.count_sealed(seal, authentic)
+            complete = (record for record in authentic if record.outcome not in OPEN_OUTCOMES)
+            counting.count_sealed(seal, map(counting.facts_of, complete))
     for record in forged:
         _logger.error("a record of the operations log is not the gateway's", record=str(record.id))
     return len(records) - (len(ids[OPEN]) - len(state))
+
+
+def seal_new(entries: Sequence[Entry], records: Sequence[Mapping[str, Any]]) -> None:
+    """Seal complete records in the transaction that inserts them, which saves a worker from reading them.
+
+    It leaves them to a worker if another process seals at this moment, or the release before may come back.
+    """
+    if marks.are_wanted():
+        return
+    last = LogSeal.objects.order_by("-number").defer("entries").first()
+    seal = seal_after(last, entries, at=timezone.now())
+    try:
+        with transaction.atomic():
+            seal.save(force_insert=True)
+    except IntegrityError:
+        return
+    UnsealedRecord.objects.filter(record_id__in=[entry.record_id for entry in entries]).delete()
+    enqueue_records(OperationRecord(**record) for record in records)
+    counting.count_sealed(seal, (tuple(record.get(name) or "" for name in counting.FACTS) for record in records))
 
 
 def _lock_listed(record_ids: list[UUID]) -> dict[UUID, str]:

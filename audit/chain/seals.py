@@ -88,6 +88,12 @@ def entry_of(record: OperationRecord) -> Entry:
     return Entry(FINAL, record.id, _code(b"complete record", _final_content(record)))
 
 
+def entry_of_new(facts: Mapping[str, Any]) -> Entry:
+    """The entry of a complete record that is not stored yet, from its fields, the MAC among them."""
+    content = _canonical({name: facts.get(name, _DEFAULTS[name]) for name in _AT_LAST})
+    return Entry(FINAL, facts["id"], _code(b"complete record", content))
+
+
 def removal_entry(kept_from: UUID, removed: int) -> Entry:
     """The entry of a removal of all complete records whose identifiers, which sort by time, are below `kept_from`."""
     return Entry(REMOVED, kept_from, removed.to_bytes(32))

@@ -6,17 +6,31 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import pytest
+from django.apps import apps
 from django.db import connection
+from django.utils import timezone
 
 from audit import log, read_buffer
-from audit.models import OperationRecord
-from audit.read_buffer import Facts, reads
+from audit.chain import checkpoint, marks, sealing
+from audit.chain.seals import find_entries, seal_after
+from audit.chain.verification import find_tampering
+from audit.identifiers import new_identifier
+from audit.migrations._append_only import release_records
+from audit.models import CountedSeals, DailyCount, LogSeal, OperationRecord, UnsealedRecord
+from audit.read_buffer import SEALED_FROM, Facts, reads
 from core.background_writer import BackgroundWriter
+from core.errors import Forbidden
 from tests.audit.calls import CALL
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.sqlite,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("guards_come_back"),
+]
 
 
 @pytest.fixture
@@ -90,6 +104,94 @@ def test_one_bad_record_does_not_hold_up_the_others(buffer: BackgroundWriter[Fac
     log.record_read(CALL, operation="users.read")
     assert buffer.flush()
     assert OperationRecord.objects.count() == 2
+
+
+def write_many(buffer: BackgroundWriter[Facts], count: int) -> None:
+    for number in range(count):
+        outcome = {"outcome": "failed", "code": Forbidden.code} if number % 3 == 0 else {}
+        target = log.TargetRef(id=uuid4(), kind="user", distinguished_name=f"CN=Ädä\\, 🜂 {number},DC=x")
+        log.record_read(CALL, operation="users.read", target=target, **outcome)
+    assert buffer.flush()
+
+
+def counted() -> list[tuple[str, bool, int]]:
+    rows = DailyCount.objects.order_by("outcome").values_list("outcome", "is_read", "records")
+    assert CountedSeals.objects.get().number == LogSeal.objects.count()
+    return list(rows)
+
+
+def test_many_reads_are_sealed_as_they_are_written(buffer: BackgroundWriter[Facts]) -> None:
+    buffer.delay = 600
+    write_many(buffer, 3)
+    assert UnsealedRecord.objects.count() == 3, "a few are sealed with others"
+    assert sealing.seal_records() == 3
+    write_many(buffer, SEALED_FROM)
+    assert not UnsealedRecord.objects.exists()
+    assert [seal.records for seal in LogSeal.objects.order_by("number")] == [3, 3 + SEALED_FROM]
+    assert not list(find_tampering())
+    assert counted() == [("failed", True, 8), ("succeeded", True, 15)]
+    last = OperationRecord.objects.order_by("-id")[0]
+    assert [number for number, _ in find_entries(last.id)] == [2]
+    assert (found := checkpoint.find_checkpoint()) is not None
+    assert found["seal"] == 1
+    assert sealing.seal_records() == 0
+    assert (found := checkpoint.find_checkpoint()) is not None
+    assert found["seal"] == 2, "the worker notes what others sealed, too"
+    LogSeal.objects.create(number=3, sealed_at=timezone.now(), records=23, entries=b"", mac="x", key="")
+    assert list(find_tampering())
+
+
+def test_a_read_that_is_changed_after_it_was_sealed_shows(buffer: BackgroundWriter[Facts]) -> None:
+    buffer.delay = 600
+    write_many(buffer, SEALED_FROM)
+    with connection.schema_editor() as editor:
+        release_records(apps, editor)
+    OperationRecord.objects.filter(id=OperationRecord.objects.all()[4].id).update(outcome="unknown")
+    assert len(list(find_tampering())) == 1
+
+
+@pytest.mark.parametrize("why", ["another process seals", "the release before may come back"])
+def test_reads_are_left_to_the_worker(
+    why: str, buffer: BackgroundWriter[Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer.delay = 600
+    write_many(buffer, SEALED_FROM)
+    with monkeypatch.context() as patch:
+        if why == "another process seals":  # it read the same last seal, and was faster
+            patch.setattr(sealing, "seal_after", lambda _, entries, at: seal_after(None, entries, at=at))
+        else:
+            patch.setattr(marks, "are_wanted", lambda: True)
+        write_many(buffer, SEALED_FROM)
+    assert UnsealedRecord.objects.count() == SEALED_FROM
+    assert OperationRecord.objects.count() == 2 * SEALED_FROM
+    assert sealing.seal_records() == SEALED_FROM
+    assert not list(find_tampering())
+    assert counted() == [("failed", True, 14), ("succeeded", True, 26)]
+
+
+def test_several_that_seal_as_they_write(buffer: BackgroundWriter[Facts]) -> None:
+    def write(_: int) -> None:
+        try:
+            for _ in range(5):
+                made = BackgroundWriter("reads-of-one", read_buffer._write, delay=600)
+                log.record_read(CALL, operation="users.search")
+                for _ in range(SEALED_FROM):
+                    made.add(dict(read_buffer.reads._waiting[0], id=new_identifier()[0]))
+                assert made.flush()
+                sealing.seal_records()
+        finally:
+            connection.close()
+
+    buffer.delay = 600
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
+    sealing.seal_records()
+    assert OperationRecord.objects.count() == 15 * SEALED_FROM
+    assert not UnsealedRecord.objects.exists()
+    assert not list(find_tampering())
+    assert counted() == [("succeeded", True, 15 * SEALED_FROM)]
+    with buffer._lock:
+        buffer._waiting.clear()
 
 
 PROGRAM = """

@@ -26,7 +26,7 @@ from approvals.states import move
 from audit import log
 from audit.chain import sealing
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
-from audit.read_buffer import reads
+from audit.read_buffer import SEALED_FROM, reads
 from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
 from core.configuration import WebhooksSection
@@ -179,6 +179,11 @@ def test_an_endpoint_gets_what_it_asked_for(endpoint: WebhookEndpoint) -> None:
     events = set(WebhookDelivery.objects.values_list("event", flat=True))
     assert events == {"operation.succeeded", "change-request.approved"}
     assert "users.read" in WebhookDelivery.objects.get(event="operation.succeeded").body
+    for _ in range(SEALED_FROM):  # these are sealed as they are written
+        log.record_read(CALL, operation="users.search")
+    reads.flush()
+    assert WebhookDelivery.objects.filter(body__contains="users.search").count() == SEALED_FROM
+    WebhookDelivery.objects.filter(body__contains="users.search").delete()
     endpoint.enabled = False
     endpoint.save()
     webhooks.enqueue_change_request("rejected", lambda: {"id": "x"})
