@@ -18,6 +18,7 @@ from directory.models.runs import RunState
 
 ACTIONS = {"disable": "organization-units.disable-accounts", "enable": "organization-units.enable-accounts"}
 """The actions of a run and the operation that starts each."""
+_INVERSES = {"disable": "enable", "enable": "disable"}
 KINDS = texts_by_name({"user": "Users", "computer": "Computers", "user,computer": "Users and computers"})
 SCOPES = texts_by_name({"one-level": "Directly in the unit", "subtree": "In the unit and all units below it"})
 
@@ -166,8 +167,20 @@ def run(page: PageContext, run_id: UUID) -> HttpResponseBase:
             "only_failed": only_failed,
             "results": [item for item in details["results"] if not only_failed or item["status"] == "failed"],
             "may_retry": not is_open and details["failed"] and _may_start(page, details["action"]),
+            "may_undo": not is_open and details["succeeded"] and _may_start(page, _INVERSES[details["action"]]),
+            "problem": page.problem,
         },
     )
+
+
+@page_at("runs/<uuid:run_id>/undo", "run-undo", "POST", post="organization-units.enable-accounts", form=run)
+def undo(page: PageContext, run_id: UUID) -> HttpResponseBase:
+    """Start the inverse run over exactly the accounts that this one has changed."""
+    details = page.perform("runs.read-details", id=run_id)
+    changed = [item["id"] for item in details["results"] if item["status"] == "succeeded"]
+    if details["state"] != RunState.COMPLETED or not changed:
+        raise NotFound
+    return _start(page, _INVERSES[details["action"]], details["organizationalUnit"]["id"], {"accounts": changed})
 
 
 def _retry_form(page: PageContext, run_id: UUID) -> HttpResponseBase:

@@ -76,6 +76,8 @@ STATE_GROUPS: dict[str, dict[AccountState, StateDescription]] = {
         AccountState.NEVER_SIGNED_IN: StateDescription("Never signed in", "Nobody has ever signed in with them."),
     },
 }
+_ORDERS = {AccountState.LOCKED_OUT: {"sort": "-lockoutTime"}}
+"""The order of a list that is not by name: who was locked out last is on the telephone now."""
 _STATES_BY_NAME = {state.value: (state, shown) for group in STATE_GROUPS.values() for state, shown in group.items()}
 declare_texts(STATE_GROUPS)
 declare_texts(text for _state, shown in _STATES_BY_NAME.values() for text in (shown.label, shown.meaning, shown.days))
@@ -133,7 +135,7 @@ def accounts(page: PageContext, state: str, file_format: str = "") -> HttpRespon
         "directory/_account_state_found.html",
         context,
         operation="accounts.search",
-        query={**DEFAULT_QUERY, **given},
+        query={**DEFAULT_QUERY, **_ORDERS.get(name, {}), **given},
         file_format=file_format,
         file_name=f"accounts-{state}",
     )

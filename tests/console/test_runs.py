@@ -12,6 +12,7 @@ from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from lab.directory import Directory
 from lab.domain import Domain
+from tests.console.plain_browser import PlainBrowser
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Answer, Console, make_connection, make_person
 
@@ -177,6 +178,44 @@ def test_a_retry_is_for_exactly_the_failed_ones(console: Console, unit: Unit, co
     Run.objects.filter(id=run.id).update(state=RunState.COMPLETED)
     assert f"{run.id}/retry" not in planner.get(f"/console/runs/{run.id}").body.decode()
     assert planner.submit(f"/console/runs/{run.id}/retry").status == 403
+    assert Run.objects.count() == 2
+
+
+def test_the_undo_is_for_exactly_what_the_run_changed(unit: Unit, connection: DirectoryConnection) -> None:
+    changed, before, failed = (*unit.add_users(2, enabled=False), *unit.add_users(1))
+    run = Run.objects.create(
+        connection=connection,
+        operation="organization-units.disable-accounts",
+        action="disable",
+        unit=unit.id,
+        unit_dn=unit.dn,
+        accounts=[str(account) for account in (changed, before, failed)],
+        state=RunState.COMPLETED,
+        person_id=0,
+        requester="grace",
+        credential_kind="apiKey",
+        credential_id="x",
+        request_id="r",
+        reason="Incident 12",
+    )
+    AccountResult.objects.bulk_create(
+        AccountResult(run=run, position=position, account=account, status=status)
+        for position, (account, status) in enumerate(
+            ((changed, AccountStatus.SUCCEEDED), (before, AccountStatus.UNCHANGED), (failed, AccountStatus.FAILED))
+        )
+    )
+    browser = PlainBrowser(Console(make_person(may=[*MAY, "directory.enable_account"])))
+    browser.open(f"/console/runs/{run.id}").press("Undo exactly this one")
+    undone = Run.objects.exclude(id=run.id).get()
+    assert browser.address.endswith(f"/console/runs/{undone.id}")
+    assert (undone.action, undone.accounts, undone.reason) == ("enable", [str(changed)], "Incident 12")
+
+    browser.open(f"/console/runs/{run.id}")
+    run.results.filter(account=changed).delete()
+    assert browser.press("Undo exactly this one").status == 404  # nothing is left that it changed
+    assert "Undo exactly" not in browser.open(f"/console/runs/{run.id}").text
+    planner = Console(make_person(may=MAY))
+    assert planner.submit(f"/console/runs/{run.id}/undo").status == 404
     assert Run.objects.count() == 2
 
 

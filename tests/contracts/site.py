@@ -81,6 +81,13 @@ class Site(World):
 
     @cached_property
     def failed_run(self) -> UUID:
+        return self._run(AccountStatus.FAILED, {"code": "AD.Directory.Rejected", "detail": "The directory refused it."})
+
+    @cached_property
+    def done_run(self) -> UUID:
+        return self._run(AccountStatus.SUCCEEDED)
+
+    def _run(self, status: AccountStatus, problem: dict[str, str] | None = None) -> UUID:
         run = Run.objects.create(
             connection=self.connection,
             operation="organization-units.disable-accounts",
@@ -95,10 +102,7 @@ class Site(World):
             credential_id="x",
             request_id="r",
         )
-        problem = {"code": "AD.Directory.Rejected", "detail": "The directory refused it."}
-        AccountResult.objects.create(
-            run=run, position=0, account=self.ada, status=AccountStatus.FAILED, problem=problem
-        )
+        AccountResult.objects.create(run=run, position=0, account=self.ada, status=status, problem=problem)
         return run.id
 
     def template(self) -> ChangeTemplate:

@@ -215,6 +215,8 @@ def _run_headline(change: ChangeFacts) -> Phrase | None:
     count = len(change.changes)
     if not count:
         return None
+    if change.change_of("userAccountControl") is not None:  # the record of one account, which is its target
+        return operation_phrase(f"users.{change.action.removesuffix('-accounts')}", change.target)
     if change.action == "enable-accounts":
         text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
     else:

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 
@@ -12,6 +14,7 @@ from directory.models import DirectoryConnection
 from directory.queries.account_searches import AccountState
 from lab.directory import PASSWORD, Directory, filetime
 from tests.console.pages import download, found, get_objects, names_in, text_of
+from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, make_person
 
 pytestmark = pytest.mark.django_db
@@ -73,6 +76,25 @@ def test_the_evidence_is_told_in_words(console: Console, directory: Directory, o
     assert told("password-expiring", days="100")["Soon"].startswith("Expires ")
     assert f"Last set {day(0)}" in told("password-expiring", days="100")["Soon"]
     assert set(told("never-signed-in")) == {"Expired", "Soon", "Reset", "Wrong", "Off"}
+
+
+def test_the_last_to_be_locked_out_comes_first_and_can_be_unlocked(
+    console: Console, directory: Directory, organizational_unit: str
+) -> None:
+    users = {name: directory.add_user(name, parent=organizational_unit, password=PASSWORD) for name in ("Abel", "Zoe")}
+    for user in users.values():
+        directory.lock_out(user)
+    path = f"{PATH}locked-out"
+    assert names_in(get_objects(console, path, base=organizational_unit)) == ["Zoe", "Abel"]
+    assert names_in(get_objects(console, path, base=organizational_unit, sort="name")) == ["Abel", "Zoe"]
+    assert "Unlock" not in text_of(get_objects(console, path, base=organizational_unit))
+
+    browser = PlainBrowser(Console(make_person(may=["directory.read_object", "directory.unlock_account"])))
+    browser.open(f"{path}?now=1&base={quote(organizational_unit)}")
+    (first, _) = re.findall(r'href="(/console/directory/objects/[0-9a-f-]+/unlock)"', browser.content)
+    assert str(users["Zoe"]) in first
+    browser.open(first).press("Unlock")
+    assert "Zoe is unlocked." in browser.text
 
 
 def test_words_name_a_fine_grained_policy_and_a_lock_out_without_an_end() -> None:

@@ -32,6 +32,11 @@ DOMAIN_ADMINS = f"CN=Domain Admins,CN=Users,{BASE}"
     [
         ("users.disable", [change("userAccountControl", "512", "514")], "Disable Ada Lovelace"),
         ("users.update", [change("userAccountControl", "514", "512")], "Enable Ada Lovelace"),
+        (
+            "organization-units.disable-accounts",
+            [change("userAccountControl", "512", "514")],
+            "Disable Ada Lovelace",
+        ),
         ("users.update", [change("title", "", "Clerk")], "Change job title of Ada Lovelace"),
         (
             "users.update",
