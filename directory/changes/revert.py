@@ -174,10 +174,15 @@ def _find_inverse(record: OperationRecord) -> Operation:
         raise NotRevertible(message("There is no change that would take this one back."))
     if record.target_id is None:
         raise NotRevertible(message("It is not known which object it made."))
+    return inverse_of(made, record.target_kind)
+
+
+def inverse_of(made: Operation, kind: str | None) -> Operation:
+    """The operation that takes back a change of an object of this kind by an operation with an inverse."""
     if made.inverse == "restore":
         return find_operation("deleted-objects.restore")
     # Runs are recorded account by account, and restores under `deleted-objects`: their kind determines the resource.
-    resource = made.resource if made.creates or made.inverse == made.action else resource_of(record.target_kind)
+    resource = made.resource if made.creates or made.inverse == made.action else resource_of(kind)
     return find_operation(f"{resource}.{made.inverse}")
 
 

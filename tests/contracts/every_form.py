@@ -206,6 +206,7 @@ DOES: dict[str, Sent] = {
     "change-cancel": _form("change-cancel", _of("request_id", World.own_request)),
     "change-secret": _form("change-secret", _of("request_id", World.applied_with_secret)),
     "log-verify": _form("log-verify"),
+    "own-change-undo": _form("own-change-undo", _of("record_id", lambda site: site.record)),
     "log-revert": _form("log-revert", _of("record_id", lambda site: site.record)),
     "search-columns": _form("search-columns", kind="users", column="mail"),
     "selection": _form("selection", chosen=_ada, action="disable"),

@@ -19,7 +19,9 @@ from audit.models import OPEN_OUTCOMES, Reversible
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import seconds_since
 from core.errors import GatewayError, InvalidRequest
+from core.operation import find_operation
 from core.text.messages import message
+from directory.changes.revert import inverse_of
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import Kind
 
@@ -148,7 +150,7 @@ def show_success(page: PageContext, message: str) -> None:
 def record_link(page: PageContext) -> str | SafeString:
     """A link to the log record of this request's change, and one to undo it, as far as the person may use them."""
     if not page.may("operations.search"):
-        return ""
+        return _own_undo_link(page)
     found = page.perform("operations.search", query={"callId": str(page.call.call_id), "pageSize": "10"})["items"]
     if not found:  # nothing was changed
         return ""
@@ -160,6 +162,21 @@ def record_link(page: PageContext) -> str | SafeString:
         return link
     undo = page_url("log-revert", record_id=record["id"])
     return format_html('{} <a href="{}">{}</a>', link, undo, _("Undo"))
+
+
+def _own_undo_link(page: PageContext) -> str | SafeString:
+    """A link to undo what this session has just done, for people who do not read the log."""
+    found = page.perform("operations.search-own", query={"pageSize": "1"})["items"]
+    if not found or not _may_undo(page, found[0]):
+        return ""
+    return format_html('<a href="{}">{}</a>', page_url("own-change", record_id=found[0]["id"]), _("Undo"))
+
+
+def _may_undo(page: PageContext, change: Mapping[str, Any]) -> bool:
+    """Whether the person may make the inverse of a change of their own."""
+    if change["reversible"] == Reversible.NONE or not change["target"]:
+        return False
+    return page.may(inverse_of(find_operation(change["operation"]), change["target"]["kind"]).name)
 
 
 @page_at("directory/changes/<uuid:record_id>", "own-change", get="operations.read-own")
@@ -177,6 +194,18 @@ def own_change(page: PageContext, record_id: UUID) -> HttpResponseBase:
         "was_not_made": change["code"] == NOT_APPLIED,
         "is_there": bool(target.get("id")) and target["kind"] in list(Kind) and action != "delete",
         "may_have_password": change["operation"] in _GENERATING_PASSWORDS,
-        "may_undo": change["reversible"] != Reversible.NONE and page.may("operations.revert"),
+        "may_undo": _may_undo(page, change),
+        "may_revert": page.may("operations.revert"),
+        "problem": page.problem,
     }
     return page.render("directory/own_change.html", context)
+
+
+@page_at("directory/changes/<uuid:record_id>/undo", "own-change-undo", "POST", post="operations.undo", form=own_change)
+def undo_own_change(page: PageContext, record_id: UUID) -> HttpResponseBase:
+    """Undo what this session has done: it needs the permission of the inverse change alone."""
+    change = page.perform("operations.read-own", id=record_id)
+    page.perform("operations.undo", id=record_id)
+    is_gone = change["operation"].endswith(".create")
+    address = page_url("home") if is_gone else page_url("object", object_id=change["target"]["id"])
+    return page.redirect_to(address, message=_("The change is undone."))

@@ -6,9 +6,12 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
+from directory.models import DirectoryConnection
+from keys.permission_catalogue import PRESETS
 from lab.directory import PASSWORD, Directory
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
+from tests.support.cast import Console, make_person
 from tests.support.descriptors import add_entries
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +36,23 @@ def test_it_works(administrator: PlainBrowser, directory: Directory, organizatio
     page = page.open(f"{OBJECTS}/{user}/enable").press("Enable")
     assert "Ada Lovelace is enabled." in page.text
     assert directory.is_enabled(user)
+
+
+def test_the_help_desk_undoes_what_it_did_without_reading_the_log(
+    connection: DirectoryConnection, directory: Directory, organizational_unit: str
+) -> None:
+    user = directory.add_user("Ada Lovelace", parent=organizational_unit, password=PASSWORD)
+    preset = next(each for each in PRESETS if each.name == "help-desk")
+    desk = PlainBrowser(Console(make_person(may=sorted(preset.permissions))))
+    desk.open(f"{OBJECTS}/{user}/disable").press("Disable")
+    (undo,) = re.findall(r'<a href="(/console/directory/changes/[^"]+)">Undo</a>', desk.content)
+    assert "See its log record" not in desk.text
+    other = PlainBrowser(Console(make_person(may=sorted(preset.permissions))))
+    assert other.open(undo).status == 404
+    desk.open(undo).press("Undo")
+    assert (desk.address, "The change is undone." in desk.text) == (f"{OBJECTS}/{user}", True)
+    assert directory.is_enabled(user)
+    assert desk.open(undo).press("Undo").status == 409
 
 
 def test_a_computer_is_disabled_too(
