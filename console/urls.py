@@ -7,6 +7,7 @@ from django.urls import path
 
 import console
 from console.account.sign_in import passkey_options, sign_in, sign_in_by_passkey, sign_in_code
+from console.account.sign_in_elsewhere import begin, end_by_provider, finish
 from console.page_context import PAGES
 from console.setup_wizard import set_up
 
@@ -20,6 +21,9 @@ urlpatterns = [
     path("sign-in/passkey", sign_in_by_passkey, name="sign-in-by-passkey"),
     path("sign-in/passkey/options", passkey_options, {"is_second_step": False}, name="sign-in-passkey-options"),
     path("sign-in/code/options", passkey_options, {"is_second_step": True}, name="sign-in-code-options"),
+    path("sign-in/at/<slug:name>", begin, name="sign-in-elsewhere"),
+    path("sign-in/at/<slug:name>/return", finish, name="sign-in-elsewhere-return"),
+    path("sign-in/at/<slug:name>/signed-out", end_by_provider, name="signed-out-elsewhere"),
     path("setup", set_up, name="set-up"),
     *PAGES,
 ]

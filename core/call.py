@@ -91,7 +91,8 @@ class CredentialRef:
 
     An agent's `id` is its OAuth client's, which agents of several people may share; `grant_id` is its person's consent.
     If `withdraws_own_only`, it may withdraw what it has asked for, and nothing else of its person's. `by_passkey` is
-    whether the session began with a passkey, `confirmed_by_passkey` whether one was used for this very call.
+    whether the session began with a passkey, `confirmed_by_passkey` whether one was used for this very call. `acr` and
+    `amr` are what the provider said of the sign-in at which the session began.
     """
 
     kind: CredentialKind
@@ -102,6 +103,8 @@ class CredentialRef:
     withdraws_own_only: bool = False
     by_passkey: bool = False
     confirmed_by_passkey: bool = False
+    acr: str = ""
+    amr: tuple[str, ...] = ()
 
     @property
     def unique_id(self) -> str:

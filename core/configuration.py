@@ -12,7 +12,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import Self
 
 from core.setting_types import (
     AttributeName,
@@ -248,6 +257,29 @@ class ScopesSection(Section):
     )
 
 
+class OidcProvider(Section):
+    Name: str = Field(pattern="^[a-z0-9][a-z0-9-]{0,31}$", description="Its name in addresses.")
+    Label: str = Field("", max_length=64, description="What the button says; empty: the name.")
+    Issuer: str = Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", description="Its issuer identifier, exactly.")
+    ClientId: str = Field(min_length=1, description="The client that it knows the gateway as.")
+    ClientSecretFile: str = Field("", description="File with the client's secret; empty for a public client.")
+    Scopes: tuple[str, ...] = Field(("openid",), description="Scopes that are asked for.")
+    Claim: str = Field(min_length=1, description="The claim that names the person's account.")
+    ClaimNames: Literal["objectGUID", "userPrincipalName", "objectSid"] = Field(description="What the claim holds.")
+    Directory: str = Field("", description="The connection whose people it signs in; empty: of every connection.")
+    Algorithms: tuple[Literal["RS256", "PS256", "ES256"], ...] = Field(
+        ("RS256", "PS256", "ES256"), min_length=1, description="Algorithms of signatures that are accepted."
+    )
+    AcrValues: tuple[str, ...] = Field((), description="Authentication contexts (`acr`) that are asked for.")
+
+    @field_validator("Scopes")
+    @classmethod
+    def _require_openid(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
+        if "openid" not in scopes:
+            raise ValueError("must have openid")
+        return scopes
+
+
 class SignInSection(Section):
     RequireSecondFactor: bool = Field(
         False, description="Whether a person without a second factor can do nothing except set one up."
@@ -258,6 +290,35 @@ class SignInSection(Section):
     SecurityNeedsPasskey: bool = Field(
         False, description="Whether each decision about a security change takes a passkey, at the click."
     )
+    Oidc: tuple[OidcProvider, ...] = Field(
+        (),
+        description="OpenID Connect [providers](sign-in.md#a-provider) at which people of directories sign in.",
+    )
+    ApproversNeedAcr: tuple[str, ...] = Field(
+        (), description="Whoever decides changes has signed in at a provider whose `acr` is one of these."
+    )
+    ApproversNeedAmr: tuple[str, ...] = Field(
+        (), description="Whoever decides changes has signed in at a provider with every one of these `amr`."
+    )
+    PasswordForm: bool = Field(
+        True,
+        description="Whether people sign in with passwords. `false` takes a provider and a `SignIn:BreakGlassAccount`.",
+    )
+    BreakGlassAccount: str = Field(
+        "",
+        description="The local account that signs in with its password in any case. With `PasswordForm` off, that is "
+        "an [event](events.md), and mailed to superusers.",
+    )
+
+    @model_validator(mode="after")
+    def _leave_a_way_in(self) -> Self:
+        if len({provider.Name for provider in self.Oidc}) < len(self.Oidc):
+            raise ValueError("Oidc: two providers have the same name")
+        if len({(provider.Issuer, provider.ClientId) for provider in self.Oidc}) < len(self.Oidc):
+            raise ValueError("Oidc: two providers have the same issuer and client")
+        if not self.PasswordForm and not (self.Oidc and self.BreakGlassAccount):
+            raise ValueError("PasswordForm: can be off only with a provider (Oidc) and a BreakGlassAccount")
+        return self
 
 
 class AccountNamesSection(Section):
@@ -307,9 +368,13 @@ class OperationsLogSection(Section):
 
 class WebhooksSection(Section):
     AllowedNetworks: tuple[Network, ...] = Field(
-        (), description="Private addresses and CIDR blocks to which webhooks may be sent, besides public ones."
+        (),
+        description="Private addresses and CIDR blocks to which webhooks may be sent, besides public ones; "
+        "providers of `SignIn:Oidc` are asked there, too.",
     )
-    AllowPlainHttp: bool = Field(False, description="Whether webhooks may be sent without TLS.")
+    AllowPlainHttp: bool = Field(
+        False, description="Whether webhooks may be sent, and providers of `SignIn:Oidc` be asked, without TLS."
+    )
 
 
 class MetricsSection(Section):

@@ -39,6 +39,7 @@ from keys.agents.identification import call_for_agent
 from keys.people import account_status, notices
 from keys.permissions.effective import call_for_key, call_for_person
 from keys.permissions.more_privileged_people import more_privileged_people
+from keys.sign_in import break_glass
 
 logger = structlog.get_logger(__name__)
 
@@ -78,6 +79,12 @@ def tell_people() -> None:
 def mail_notice(person_id: str, event: str) -> None:
     """E-mail a person about a change of how they sign in."""
     notices.send(int(person_id), event)
+
+
+@shared_task(name=break_glass.MAIL_TASK)
+def mail_break_glass_use(sentence: str) -> None:
+    """E-mail superusers that the break-glass account was used."""
+    break_glass.mail_superusers(sentence)
 
 
 @shared_task(name="gateway.tasks.check_people")

@@ -33,6 +33,7 @@ from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
 from keys.permissions.effective import LinkFacts
 from keys.sign_in import passkeys, second_factor
+from keys.sign_in.oidc.provider_sessions import provider_session_of
 from keys.sign_in.sessions import digest_of_session
 
 MAX_REASON = 500
@@ -173,6 +174,8 @@ def identify_session(
         expires_at=request.session.get_expiry_date(),
         by_passkey=passkeys.began_session(request.session, person),
     )
+    if (began_at := provider_session_of(request)) is not None:
+        credential = replace(credential, acr=began_at.acr, amr=tuple(began_at.amr))
     call = _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
     return note_caller(request, replace(call, permissions=frozenset()) if lacks_second_factor else call)
 

@@ -85,12 +85,19 @@ EXCEEDED_BUDGET: Final = Event(
     "A key, an agent or a directory has used up a budget: further changes of that risk wait. Sent once in its period.",
 )
 
+USED_BREAK_GLASS: Final = Event(
+    "sign-in.break-glass",
+    (EventGroup.CHANGES, EventGroup.CHANGE_REQUESTS),
+    "Somebody has signed in with the account `SignIn:BreakGlassAccount` while passwords are switched off.",
+)
+
 
 def all_events() -> Iterator[Event]:
     """All events, in the order of the documentation."""
     yield from OUTCOME_EVENTS.values()
     yield from STATUS_EVENTS.values()
     yield EXCEEDED_BUDGET
+    yield USED_BREAK_GLASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,11 @@ def enqueue_change_request(
 def enqueue_exceeded_budget(facts: Mapping[str, Any], sentence: str) -> None:
     """Queue the event that a budget is used up, in the caller's transaction."""
     _enqueue(EXCEEDED_BUDGET, lambda: facts, lambda: ChatMessage(sentence))
+
+
+def enqueue_break_glass(facts: Mapping[str, Any], sentence: str) -> None:
+    """Queue the event that the break-glass account was used, in the caller's transaction."""
+    _enqueue(USED_BREAK_GLASS, lambda: facts, lambda: ChatMessage(sentence))
 
 
 def _enqueue(event: Event, describe: Callable[[], Any], tell: Callable[[], ChatMessage | None]) -> None:

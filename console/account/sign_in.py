@@ -7,6 +7,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
@@ -26,6 +27,9 @@ from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import passkeys, second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused, log_refusal, verify
+from keys.sign_in.oidc.logout import end_session_url
+from keys.sign_in.oidc.provider_sessions import provider_session_of
+from keys.sign_in.oidc.providers import label_of
 from keys.sign_in.second_factor import WRONG_CODES
 from keys.sign_in.sessions import digest_of_session
 
@@ -62,13 +66,14 @@ declare_texts([_WRONG_CREDENTIALS, _WRONG_PASSKEY])
 @require_http_methods(["GET", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
     """Ask for user name and password, of a local account or of one in a connected directory."""
-    next_url = _next_page(request)
+    next_url = next_page(request)
     if request.method == "GET" and request.user.is_authenticated:
         return HttpResponseRedirect(next_url)
     context = _context(request)
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
-        if context["lacks_administrator"] and not context["directories"] and not context["broken"]:
+        ways = context["directories"] or context["broken"] or context["providers"]
+        if context["lacks_administrator"] and not ways:
             return HttpResponseRedirect(page_url("set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:
@@ -103,15 +108,22 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 def _context(request: HttpRequest) -> dict[str, Any]:
     """What the page shows: the directories to sign in with, and what was typed."""
-    directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
+    configured, next_url = settings.CONFIGURATION.SignIn, next_page(request)
+    enabled = DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name")
+    # With passwords off, nobody but the break-glass account has one here, which is local.
+    directories = list(enabled) if configured.PasswordForm else []
+    username = request.POST.get("username", "").strip()
     # Cached checks: this page must not wait for a directory that is down.
     broken = [name for name in directories if name in broken_directories(readiness.latest_checks())]
     return {
-        "next": _next_page(request),
+        "next": next_url,
+        "next_query": urlencode({"next": next_url}),
+        "providers": [(each.Name, label_of(each)) for each in configured.Oidc],
+        "takes_passwords": configured.PasswordForm or "break-glass" in request.GET or bool(username),
         "directories": [name for name in directories if name not in broken],
         "broken": broken,
         "chosen": request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, "")),
-        "username": request.POST.get("username", "").strip(),
+        "username": username,
         "takes_passkeys": passkeys.find_relying_party() is not None,
     }
 
@@ -132,7 +144,7 @@ def sign_in_by_passkey(request: HttpRequest) -> HttpResponseBase:
     except SignInRefused as refusal:
         context = {**_context(request), "refusal": _(_REFUSALS.get(refusal.reason, _WRONG_PASSKEY))}
         return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
-    return HttpResponseRedirect(_next_page(request))
+    return HttpResponseRedirect(next_page(request))
 
 
 @never_cache
@@ -159,7 +171,7 @@ def _browser_id(request: HttpRequest) -> str:
 @require_http_methods(["GET", "POST"])
 def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     """Ask for the authenticator's code after the right password."""
-    next_url = _next_page(request)
+    next_url = next_page(request)
     person = sessions.find_person_awaiting_code(request)
     if person is None:
         messages.warning(request, _("That took too long. Sign in again."))
@@ -188,7 +200,15 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
 
 @page_at("sign-out", "sign-out", "POST", may_lack_second_factor=True)
 def sign_out(page: PageContext) -> HttpResponseBase:
+    began_at = provider_session_of(page.request)
     sessions.sign_out(page.request)
+    if began_at is not None:
+        return_to = page.request.build_absolute_uri(page_url("sign-in"))
+        if (address := end_session_url(began_at, return_to=return_to)) is not None:
+            # Browsers let no form's response lead to another site, but a page may send them there.
+            response = page.render("account/signed_out.html", {"address": address})
+            response["Refresh"] = f"0; url={address}"
+            return response
     return page.redirect("sign-in", message=_("You are signed out."))
 
 
@@ -203,7 +223,7 @@ def sign_in_to_admin(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{page_url('sign-in')}?{urlencode({'next': next_url})}")
 
 
-def _next_page(request: HttpRequest) -> str:
+def next_page(request: HttpRequest) -> str:
     """The page after signing in: always one of this gateway, so that sign-in is no open redirect."""
     next_url = request.POST.get("next") or request.GET.get("next") or ""
     return same_site_path(request, next_url) or page_url("home")

@@ -18,6 +18,7 @@ from directory.shapes.proposal import Proposal
 from gateway.pipeline.fields import take_fields
 from gateway.pipeline.recording import intent_of
 from keys.authentication import read_reason_parameter
+from keys.sign_in.assurance import DECIDE, require_assurance
 
 
 class ChangeQuery(Query):
@@ -74,6 +75,8 @@ def require_admitted(operation: Operation, call: Call) -> None:
         raise Forbidden(operation.permission)
     if operation.needs_directory and call.directory is None:
         raise call.directory_refusal or Forbidden()
+    if operation.effect is not Effect.READ and DECIDE in operation.permission:
+        require_assurance(call)
 
 
 class InputSource(Protocol):

@@ -13,14 +13,11 @@ the document when a signed-in person is asked to consent, only from hosts that t
 connection of the webhooks, which checks the host's address and follows no redirect. The metadata are kept for an hour.
 """
 
-import json
 import re
-import time
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,7 +29,7 @@ from django.utils import timezone
 from oauthlib.common import generate_token
 
 from audit.model_changes.recording import call_of_gateway, recorded
-from audit.webhooks.delivery import Undeliverable, connect
+from audit.webhooks.download import NotFetched, fetch_json
 from core.configuration import RateLimit
 from core.errors import ServiceUnavailable
 from core.rate_limits import address_subject, require_below_limit
@@ -49,8 +46,6 @@ MAX_UNUSED_CLIENTS = 5_000
 """Registered clients without any grant. More would mean that somebody is filling the table."""
 MAX_DOCUMENT_BYTES = 16 * 1024
 _METADATA_LIFETIME = timedelta(hours=1)
-_DOWNLOAD_SECONDS = 10.0
-"""For the whole document."""
 _PAUSE_BETWEEN_DOWNLOADS = 60
 """Seconds, also after an unusable document: otherwise each request for consent would make the gateway send one."""
 
@@ -251,8 +246,8 @@ def fetch_client_metadata(client_id: str) -> None:
     if not cache.add(f"agents:document:{client_id}", 1, _PAUSE_BETWEEN_DOWNLOADS):
         return
     try:
-        name, uris = _parse_metadata(client_id, _download(client_id))
-    except (BadMetadata, Undeliverable, HTTPException, OSError, ValueError) as error:
+        name, uris = _parse_metadata(client_id, fetch_json(client_id, max_bytes=MAX_DOCUMENT_BYTES))
+    except (BadMetadata, NotFetched) as error:
         _logger.warning("metadata of an agent's client not believed", client=client_id, reason=str(error))
         return
     until = timezone.now() + _METADATA_LIFETIME
@@ -276,27 +271,3 @@ def _parse_metadata(client_id: str, document: Any) -> tuple[str, list[str]]:
     if document.get("token_endpoint_auth_method", "none") != "none" or "client_secret" in document:
         raise BadMetadata("invalid_client_metadata", "The client must be public.")
     return _clean_name(document.get("client_name")), _clean_redirect_uris(document.get("redirect_uris"))
-
-
-def _download(client_id: str) -> Any:
-    """The JSON document at a URL; raises Undeliverable, HTTPException, OSError or ValueError."""
-    deadline = time.monotonic() + _DOWNLOAD_SECONDS
-    url = urlsplit(client_id)
-    connection = connect(url)
-    try:
-        connection.request("GET", url.path, headers={"Accept": "application/json"})
-        response = connection.getresponse()
-        media_type = response.headers.get_content_type()
-        if response.status != 200 or not (media_type == "application/json" or media_type.endswith("+json")):
-            raise ValueError(f"answered {response.status} with {media_type}")
-        body = b""
-        while block := response.read1(4096):
-            body += block
-            left = deadline - time.monotonic()
-            if len(body) > MAX_DOCUMENT_BYTES or left <= 0:
-                raise ValueError("the document is too large, or too slow")
-            if connection.sock is not None:  # a timeout counts for one read: a slow host could send byte by byte
-                connection.sock.settimeout(left)
-        return json.loads(body)
-    finally:
-        connection.close()

@@ -140,7 +140,8 @@ def find_lookalike(person: Person) -> Person | None:
 class PersonSession(models.Model):
     """A session for its person to see and to end, beside Django's session, which decides how long it lives.
 
-    `session_key` is the digest under which Django's session is stored, not what the cookie holds.
+    `session_key` is the digest under which Django's session is stored, not what the cookie holds. A session that began
+    at a sign-in `provider` has the subject and, if the provider says so, the session there, by which it can end it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -150,9 +151,17 @@ class PersonSession(models.Model):
     last_seen_at = models.DateTimeField(default=timezone.now)
     address = models.CharField(max_length=64)
     user_agent = models.CharField(max_length=256)
+    provider = models.CharField(max_length=32, default="", db_default="")
+    provider_subject = models.CharField(max_length=255, default="", db_default="")
+    provider_session = models.CharField(max_length=255, default="", db_default="")
 
     class Meta:
         default_permissions = ()
+        indexes = [
+            models.Index(
+                fields=("provider", "provider_subject"), condition=~Q(provider=""), name="keys_session_at_provider"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.person} since {self.started_at:%Y-%m-%d %H:%M}"

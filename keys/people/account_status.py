@@ -102,7 +102,7 @@ def require_present(person: Person) -> None:
     if person.connection is None or person.object_guid is None:
         return
     client, accounts = _read(person.connection_id, [person])
-    reason = _departure_reason(client, accounts.get(person.object_guid))
+    reason = departure_reason(client, accounts.get(person.object_guid))
     if reason is not None:
         raise Conflict(message("{username} cannot be given a key: {reason}", username=person.username, reason=reason))
 
@@ -207,7 +207,7 @@ def _check(connection_id: UUID, people: Sequence[Person]) -> None:
         if account is not None and "userAccountControl" not in account:
             # Access denied hides the attribute ([MS-ADTS] 3.1.1.4.3): no proof of anything, so like no answer.
             _logger.warning("the gateway's account may not read an account", person=person.username)
-        elif reason := _departure_reason(client, account):
+        elif reason := departure_reason(client, account):
             _deactivate(person, reason, before=began)
         else:
             assert account is not None
@@ -218,7 +218,7 @@ def _check(connection_id: UUID, people: Sequence[Person]) -> None:
     looked_up.update(directory_checked_at=began)
 
 
-def _departure_reason(client: Client, account: Entry | None) -> str | None:
+def departure_reason(client: Client, account: Entry | None) -> str | None:
     """Why the person of an account counts as having left, in words; None if they have not.
 
     An account that was moved out of the connection's base counts too, since nobody can sign in with it.

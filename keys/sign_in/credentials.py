@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import uuid4
 
+from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.http import HttpRequest
@@ -50,6 +51,8 @@ class Reason(Enum):
     ACCOUNT_DISABLED = "account disabled"
     ACCOUNT_EXPIRED = "account expired"
     NOT_NOW = "account may not sign in at this time or from here"
+    PROVIDER = "answer of a sign-in provider not believed"
+    NO_PASSWORDS = "passwords are switched off"
     CODE_MISSING = "no code of the second factor"
     CODE_WRONG = "wrong code of the second factor"
     CODES_TOO_OFTEN = "second factor locked after too many wrong codes"
@@ -78,8 +81,17 @@ class SignInRefused(Unauthorized):
         self.facts = facts
 
 
-def verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None = None) -> Person:
+def verify(
+    request: HttpRequest | None,
+    *,
+    username: str,
+    password: str,
+    directory: str | None = None,
+    is_sign_in: bool = True,
+) -> Person:
     """Verify a user name and password, before any second factor, and return the person.
+
+    With `SignIn:PasswordForm` off, only the break-glass account signs in with one.
 
     `directory` is a connection's name, None for a local account; a user name `CONNECTION\\name` says the same. Raises
     SignInRefused, or the directory's error if it does not answer.
@@ -90,6 +102,8 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
         # LDAP treats a bind without a password as an unauthenticated one, which succeeds (RFC 4513 section 5.1.2).
         if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
             raise SignInRefused(Reason.UNUSABLE)
+        if is_sign_in and not may_use_password(username, directory):
+            raise SignInRefused(Reason.NO_PASSWORDS)
         if directory is None:
             person = _verify_local(request, username, password)
         else:
@@ -100,6 +114,12 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
         log_refusal(request, refusal)
         raise
     return person
+
+
+def may_use_password(username: str, directory: str | None) -> bool:
+    """Whether people, or at least this account, may sign in with a password."""
+    configured = settings.CONFIGURATION.SignIn
+    return configured.PasswordForm or (directory is None and username == configured.BreakGlassAccount)
 
 
 def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
@@ -162,7 +182,7 @@ def _begin(
     return attempt
 
 
-_ATTRIBUTES = (*account_status.ATTRIBUTES, "sAMAccountName", "displayName", "name")
+ACCOUNT_ATTRIBUTES = (*account_status.ATTRIBUTES, "sAMAccountName", "displayName", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +215,7 @@ def find_account(connection: DirectoryConnection, name: str) -> Account:
     attribute = "userPrincipalName" if "@" in name else "sAMAccountName"
     people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), Equals(attribute, name))
     with directory_errors.translate_ldap_errors():
-        found = list(client.search(connection.base_dn, Scope.SUBTREE, people, _ATTRIBUTES, limit=2))
+        found = list(client.search(connection.base_dn, Scope.SUBTREE, people, ACCOUNT_ATTRIBUTES, limit=2))
     return Account(connection, client, name, found[0] if len(found) == 1 else None)
 
 

@@ -34,8 +34,10 @@ from keys.callers import client_address, origin_of
 from keys.models import AccessToken, Passkey, Person, PersonSession
 from keys.people.account_status import AccountStatus, account_status, readmit, revoke_tokens
 from keys.permissions.effective import reference_to
-from keys.sign_in import login_throttle, second_factor
+from keys.sign_in import break_glass, login_throttle, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, verify
+from keys.sign_in.oidc.provider_sessions import SESSION_KEY as PROVIDER_SESSION
+from keys.sign_in.oidc.provider_sessions import ProviderSession, provider_session_of
 from keys.sign_in.passkeys import SESSION_PASSKEY
 
 SEEN_EVERY = timedelta(minutes=1)
@@ -120,8 +122,20 @@ def sign_in(request: HttpRequest, *, username: str, password: str, directory: st
     return person
 
 
-def start(request: HttpRequest, person: Person, *, passkey: Passkey | None = None) -> None:
-    """Begin a session of a person whose credentials were verified, with a `passkey` or not; raises SignInRefused."""
+def start(
+    request: HttpRequest,
+    person: Person,
+    *,
+    passkey: Passkey | None = None,
+    began_at: ProviderSession | None = None,
+) -> None:
+    """Begin a session of a person whose credentials were verified, with a `passkey`, at a provider, or neither.
+
+    Raises SignInRefused.
+    """
+    if began_at is None and find_person_awaiting_code(request) == person:
+        kept = request.session[_SECOND_STEP].get("began_at")
+        began_at = ProviderSession(**kept) if kept else None
     if not readmit(person):
         raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     # A new session with a new key, against session fixation; an earlier session of this browser ends.
@@ -129,20 +143,24 @@ def start(request: HttpRequest, person: Person, *, passkey: Passkey | None = Non
     login(request, person, backend=_BACKEND)
     if passkey is not None:
         request.session[SESSION_PASSKEY] = str(passkey.pk)
+    if began_at is not None:
+        request.session[PROVIDER_SESSION] = began_at.as_json()
     request.session.save()
     login_throttle.remember_device(request, person)
     _delete_ended(person)
     _save_person_session(request, person.pk)
-    _note(request, "signed in", person)
+    _note(request, "signed in", person, **({} if began_at is None else {"provider": began_at.provider}))
+    break_glass.note_use(person, client_address(request))
 
 
-def await_code(request: HttpRequest, person: Person) -> None:
-    """Remember for five minutes that a person's password was right and that their code is yet to come."""
+def await_code(request: HttpRequest, person: Person, *, began_at: ProviderSession | None = None) -> None:
+    """Remember for five minutes that a person's password or provider was right and that their code is yet to come."""
     logout(request)  # nothing of an earlier person's session may stay in this one
     request.session[_SECOND_STEP] = {
         "person": person.pk,
         "password": person.get_session_auth_hash(),
         "until": time.time() + _SECOND_STEP_SECONDS,
+        "began_at": None if began_at is None else began_at.as_json(),
     }
 
 
@@ -192,6 +210,20 @@ def end_others(request: HttpRequest, person: PersonRef) -> int:
     _end(others)
     _note(request, "sessions ended from another", person, sessions=len(others))
     return len(others)
+
+
+def end_at_provider(provider: str, *, subject: str, session_id: str, begun_before: datetime) -> int:
+    """End the sessions that began there, before this moment, for a subject or in one session; return how many."""
+    which = {"provider": provider, "started_at__lte": begun_before}
+    if subject:
+        which["provider_subject"] = subject
+    if session_id:
+        which["provider_session"] = session_id
+    ended = list(PersonSession.objects.filter(**which).select_related("person"))
+    _end(ended)
+    for session in ended:
+        security.log_event("session ended by its provider", person=session.person.username, provider=provider)
+    return len(ended)
 
 
 def note_seen(request: HttpRequest) -> None:
@@ -245,7 +277,7 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
     """
     if not person.is_local:
         raise Conflict(message("The password of a person of a directory is the directory's to change."))
-    verify(request, username=person.username, password=current)
+    verify(request, username=person.username, password=current, is_sign_in=False)
     try:
         validate_password(new, person)
     except ValidationError as refusal:
@@ -264,12 +296,23 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
 
 
 def _save_person_session(request: HttpRequest, person_id: int) -> None:
+    began_at = provider_session_of(request)
+    origin = (
+        {}
+        if began_at is None
+        else {
+            "provider": began_at.provider,
+            "provider_subject": began_at.subject,
+            "provider_session": began_at.session_id,
+        }
+    )
     PersonSession.objects.update_or_create(
         session_key=stored_key_of(request),
         defaults={
             "person_id": person_id,
             "address": client_address(request),
             "user_agent": request.headers.get("User-Agent", "").replace("\0", "")[:256],
+            **origin,
         },
     )
 

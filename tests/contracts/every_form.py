@@ -336,12 +336,12 @@ PREVIEWS: dict[str, Sent] = {
 """Forms at addresses that do something, which ask what it would be first."""
 
 ELSEWHERE = {
-    "connection-rotate-password",
+    *("connection-rotate-password", "signed-out-elsewhere"),
     *("sign-in-by-passkey", "sign-in-passkey-options", "sign-in-code-options", "changes-passkey", "passkey-options"),
     *("passkey-begin", "passkey-add", "passkey-rename", "passkey-remove", "passkey-recovery-codes"),
 }
-"""What `tests/directory/changes/test_bind_password_rotation.py` does, with an account and a policy of its own, and
-`tests/keys/sign_in/test_passkeys.py`, with devices."""
+"""What `tests/directory/changes/test_bind_password_rotation.py` does, with an account and a policy of its own,
+`tests/keys/sign_in/test_passkeys.py`, with devices, and `tests/keys/sign_in/oidc/`, as a provider."""
 
 LEAVES_NO_TRACE = {
     *("sign-in", "sign-in-code", "sign-out", "set-up", "language", "choose-directory", "search-columns"),

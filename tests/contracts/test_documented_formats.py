@@ -12,6 +12,7 @@ from gateway.surfaces.openapi.examples import MEMBERS
 TEXT_IN_SPITE_OF_ITS_NAME = {
     ("AgentClientRecord", "clientId"): "an OAuth client's, which may be an address",
     ("AgentRecord", "clientId"): "an OAuth client's, which may be an address",
+    ("SignInProviderRecord", "clientId"): "the provider's to choose",
     ("Problem", "requestId"): "the client's own, of any form, if it sent one",
     ("RecordJson", "requestId"): "the client's own, of any form, if it sent one",
     ("ReviewJson", "requestId"): "the client's own, of any form, if it sent one",

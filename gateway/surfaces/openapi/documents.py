@@ -57,6 +57,7 @@ TAGS = {
     "saved-filters": "Searches that are kept under a name.",
     "service-accounts": "Managed service accounts, and users that run services.",
     "session": "Signing in and out, and where a person is signed in.",
+    "sign-in-providers": "Where people sign in by OpenID Connect.",
     "permission-groups": "Groups of permissions, given together to all who are in them.",
     "people": "The people of the gateway, who sign in and own keys.",
 }

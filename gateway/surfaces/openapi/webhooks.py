@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from approvals.budgets import ExceededBudgetJson
 from approvals.shapes import ChangeRequestJson
 from audit.shapes import RecordJson
-from audit.webhooks.events import EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, Event
+from audit.webhooks.events import EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, USED_BREAK_GLASS, Event
 from core.shapes import Moment
 from gateway.surfaces.openapi.components import ComponentSchema
 
@@ -57,10 +57,25 @@ class ExceededBudgetEvent(TypedDict):
     data: ExceededBudgetJson
 
 
+class BreakGlassJson(TypedDict):
+    username: str
+    address: str
+    signedInAt: Moment
+
+
+class BreakGlassEvent(TypedDict):
+    """The break-glass account was used."""
+
+    type: Annotated[str, _one_of({"": USED_BREAK_GLASS})]
+    timestamp: Moment
+    data: BreakGlassJson
+
+
 _EVENTS: tuple[tuple[Any, Mapping[Any, Event]], ...] = (
     (OperationEvent, OUTCOME_EVENTS),
     (ChangeRequestEvent, STATUS_EVENTS),
     (ExceededBudgetEvent, {"": EXCEEDED_BUDGET}),
+    (BreakGlassEvent, {"": USED_BREAK_GLASS}),
 )
 
 
