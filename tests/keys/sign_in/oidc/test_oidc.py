@@ -194,6 +194,12 @@ def test_an_answer_belongs_to_one_browser_one_provider_and_one_sign_in(
     assert come_back(browser, place, iss=provider.issuer)["Location"] == "/console/changes/"
     browser.logout()
     assert come_back(browser, place, iss=provider.issuer)["Location"] == "/console/sign-in"
+    # Even a refused answer uses its state up.
+    place = provider.authenticate(begin(browser))
+    for code in ("another", dict(parse_qsl(urlsplit(place).query))["code"]):
+        with capture_logs() as logs:
+            come_back(browser, place, code=code, iss=provider.issuer)
+    assert [line["problem"] for line in logs if "problem" in line] == ["no sign-in of this browser has this state"]
     mixed = other.authenticate(begin(browser, "other")).replace("/at/other/", "/at/work/")
     before = provider.fetched.count("/oauth2/token")
     assert come_back(browser, mixed, iss=provider.issuer)["Location"] == "/console/sign-in"
