@@ -1,6 +1,7 @@
 """Counts by day are what the rows say, whoever seals and whoever is killed."""
 
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -281,7 +282,7 @@ def test_nothing_reads_the_log_for_its_counts(monkeypatch: pytest.MonkeyPatch) -
             cursor.execute(f"{explain} {statement}", parameters)
             asked.append("\n".join(str(row) for row in cursor.fetchall()))
     for plan in asked:
-        assert "audit_operationrecord_pkey" in plan or "sqlite_autoindex_audit_operationrecord_1" in plan, plan
+        assert re.search(r"audit_operationrecord\w*_pkey|sqlite_autoindex_audit_operationrecord_1", plan), plan
         assert "audit_to_settle" in plan or "audit_by_outcome" in plan, plan
         assert "Seq Scan on audit_operationrecord" not in plan
         assert "SCAN audit_operationrecord" not in plan
