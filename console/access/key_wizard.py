@@ -230,6 +230,15 @@ def _summary(page: PageContext, draft: Draft) -> dict[str, Any]:
     }
 
 
+@page_at("keys/new/deciders", "key-deciders", get="people.search")
+def deciders(page: PageContext) -> HttpResponseBase:
+    """Who could decide what the keys of an owner ask for; only superusers choose the owner."""
+    name = page.query["owner"] if page.is_superuser and page.query["owner"] else page.person.username
+    owner = Person.objects.filter(username=name, is_active=True).first()
+    found = None if owner is None else find_deciders_for(owner.pk, excluding=page.person.pk)
+    return page.render("access/_deciders_of_owner.html", {"deciders": found})
+
+
 def _permissions_held_by(page: PageContext, owner: Person) -> Collection[str] | None:
     """The owner's permissions; None if the signed-in person may not see them."""
     if owner == page.person:

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 
+from approvals.review.deciders import find_deciders_for
 from console.page_context import PageContext, page_at
 from console.shared.forms import (
     body_from_form,
@@ -20,6 +21,7 @@ from console.shared.forms import (
     submit,
 )
 from console.shared.wording import client_name
+from keys.models import Person
 from keys.permission_catalogue import PRESETS, find_preset
 
 _KEYS_SHOWN = 50
@@ -48,11 +50,17 @@ def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
             "may_change": may_change,
             "permissions": permissions_by_group(sources, sources),
             "permission_count": len(effective),
+            "deciders": _deciders_of(page, person_id) if may_change and found["active"] else None,
             "keys": _keys_of(page, found),
             "sessions": [{**item, "client": client_name(item["userAgent"])} for item in sessions],
             "typed": {**found, **page.form},
         },
     )
+
+
+def _deciders_of(page: PageContext, person_id: UUID) -> list[str]:
+    """Who could decide what a key of this person asks for, if the reader issued it now."""
+    return find_deciders_for(Person.objects.get(public_id=person_id).pk, excluding=page.person.pk)
 
 
 def _is_self(page: PageContext, person: Mapping[str, Any]) -> bool:

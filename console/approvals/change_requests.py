@@ -19,6 +19,8 @@ from core.errors import GatewayError
 from core.shapes import parse_guid
 from core.text.vocabulary import texts_by_name
 from directory.shapes.wording.change_words import describe_change
+from directory.shapes.wording.labels import operation_words
+from directory.shapes.wording.value_words import common_name
 from keys.sign_in.passkeys import can_be_used
 
 _DECISION_MESSAGES: Final = texts_by_name(
@@ -51,6 +53,7 @@ def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResp
             "next": next_url(page, after=str(request_id)),
             "previous": next_url(page, after=str(request_id), backwards="true"),
             "decided": decided,
+            "rivals": _rivals(page, review["changeRequest"]) if is_pending else [],
             "is_under_way": review["changeRequest"]["status"] in UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
@@ -61,6 +64,19 @@ def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResp
             "generated_password": shown_once.take(page.request),
         },
     )
+
+
+def _rivals(page: PageContext, change: dict[str, Any]) -> list[dict[str, Any]]:
+    """The other requests that wait for the same object: applying one may make this one stale."""
+    target = change["target"]["id"]
+    if target is None:
+        return []
+    found = page.perform("change-requests.search", query={"target": target, "status": Status.PENDING})["items"]
+    return [
+        {**each, "words": operation_words(each["operation"], common_name(each["target"]["distinguishedName"]))}
+        for each in found
+        if each["id"] != change["id"]
+    ]
 
 
 def _outcome(page: PageContext, request_id: UUID) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
+from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
+from core.text.messages import translated
 from core.text.vocabulary import texts_by_name
 from directory.shapes.kinds import Kind
-from directory.shapes.wording.change_words import ChangeWords, describe_change, describe_changes
+from directory.shapes.wording.change_words import LOST_BY_DELETION, ChangeWords, describe_change, describe_changes
 from keys.sign_in.passkeys import can_be_used
 
 _FILTERS: tuple[str, ...] = (
@@ -130,7 +132,8 @@ def review_group(page: PageContext) -> HttpResponseBase:
         {
             "together": found,
             "headline": _headline(items, found["total"]),
-            "union": [{**each, "rest": each["distinct"] - len(each["values"])} for each in found["union"]],
+            **_union(items, found["union"]),
+            "memberships": _memberships(waiting),
             "selection": urlencode(selection),
             "fields": list(selection.items()),
             "is_group": "ids" not in selection and "," not in selection.get("groupOf", ""),
@@ -175,6 +178,37 @@ def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
         "beside": facts.target.account_and_place,
         "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
     }
+
+
+def _union(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the changes write, with how many values are not listed. Of deletions, what people know the objects by."""
+    is_deletion = bool(items) and all(item["facts"].action == "delete" for item in items)
+    shown = [each for each in union if each["attribute"].lower() in LOST_BY_DELETION] if is_deletion else union
+    rest = ("rest", "distinct", "values"), ("restNow", "distinctCurrent", "current")
+    return {
+        "is_deletion": is_deletion,
+        "has_current": any(each["current"] for each in shown),
+        "union": [
+            {**each, **{name: each[count] - len(each[values]) for name, count, values in rest}} for each in shown
+        ],
+    }
+
+
+def _memberships(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Who joins and leaves each group, the sensitive groups first."""
+    groups: dict[str, dict[str, Any]] = {}
+    for item in items:
+        change = item["facts"].change_of("member")
+        if change is None or item["facts"].action not in ("change-members", "update"):
+            continue
+        target = item["changeRequest"]["target"]["distinguishedName"]
+        group = groups.setdefault(
+            target, {"group": item["facts"].target, "is_sensitive": False, "joins": [], "leaves": []}
+        )
+        group["is_sensitive"] |= item["changeRequest"]["risk"] == Risk.SECURITY
+        for kind, names, others in (("joins", change.after, change.before), ("leaves", change.before, change.after)):
+            group[kind] += [item["facts"].named(name) for name in names if name not in others]
+    return sorted(groups.values(), key=lambda each: (not each["is_sensitive"], each["group"].name.lower()))
 
 
 def _headline(items: list[dict[str, Any]], total: int) -> str:
@@ -264,5 +298,28 @@ def _has_unfinished(found: Mapping[str, Any]) -> bool:
 def forecasts(page: PageContext) -> HttpResponseBase:
     """What each change would do now. It reads the directory, so it loads after the page."""
     selection = _selection(page)
-    forecasts = page.perform("change-requests.read-forecasts", query=selection)
-    return page.render("approvals/_grouped_forecasts.html", {"forecasts": forecasts, "selection": urlencode(selection)})
+    found = page.perform("change-requests.read-forecasts", query=selection)
+    stale = [each["id"] for each in found["exceptions"] if each["forecast"]["stale"]]
+    values: list[str] = []
+    if stale:
+        together = page.perform("change-requests.read-together", query={"ids": ",".join(stale)})
+        values = [_with_words(item)["value"] for item in together["items"] if item["mayReject"]]
+    return page.render(
+        "approvals/_grouped_forecasts.html",
+        {"forecasts": found, "fields": list(selection.items()), "stale": values, "kept": filter_query(page)},
+    )
+
+
+@page_at("changes/together/ask-anew", "changes-ask-anew", "POST", form=review_group)
+def resubmit_together(page: PageContext) -> HttpResponseBase:
+    """Replace stale requests by new ones with the present values, and show the new ones."""
+    new: list[str] = []
+    for value in page.request.POST.getlist("change"):
+        try:
+            new.append(page.perform("change-requests.ask-anew", id=UUID(value.partition(":")[0]))["id"])
+        except GatewayError as refusal:
+            messages.error(page.request, translated(refusal.detail))
+    if not new:
+        return page.redirect_to(f"{page_url('changes-together')}?{urlencode(_selection(page))}")
+    messages.success(page.request, _("These new requests have the present values."))
+    return page.redirect_to(page_url("changes-together") + filter_query(page, ids=",".join(new)))

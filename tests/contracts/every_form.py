@@ -198,6 +198,7 @@ DOES: dict[str, Sent] = {
     "first-day-directory": _form("first-day-directory", anyway="on", **_CONNECTION),
     "first-day-approver": _form("first-day-approver", **_APPROVER),
     "changes-decide": _decide_together,
+    "changes-ask-anew": _form("changes-ask-anew", change=lambda site, _: str(site.stale)),
     "change-ask-anew": _form("change-ask-anew", _of("request_id", lambda site: site.stale)),
     "change-comment": _held("change-comment", comment="Which ticket?"),
     "change-assign": _held("change-assign", username=lambda *_: make_person(may=["approvals.decide_change"]).username),

@@ -80,9 +80,11 @@ document.addEventListener("keydown", (event) => {
 // focuses it, so that a slip of the hand does no harm.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
-  const wanted = document.querySelector(`[data-key~="${CSS.escape(event.key)}"]`);
+  const key = `[data-key~="${CSS.escape(event.key)}"]`;
+  const wanted = document.querySelector(`main ${key}`) ?? document.querySelector(key); // what the page has comes first
   if (!wanted) return;
   event.preventDefault();
+  wanted.closest("details:not([open]):not(:has(> summary:focus))")?.setAttribute("open", "");
   if (wanted.matches("input, select, textarea, [data-key-focuses]")) wanted.focus();
   else wanted.click();
 });

@@ -243,7 +243,7 @@ _NEVER_DETAILED: Final = frozenset(
     ("distinguishedname", "objectclass", "objectcategory", "cn", "name", "ou", "isdeleted", "samaccounttype")
 )
 """The headline has these, or they do not interest people."""
-_DETAILED_ON_DELETION: Final = frozenset(
+LOST_BY_DELETION: Final = frozenset(
     ("samaccountname", "title", "department", "description", "mail", "member", "memberof", "managedby", "manager")
 )
 """Of a deleted object's attributes, those by which people know it."""
@@ -256,7 +256,7 @@ def _details(change: ChangeFacts) -> Iterable[Detail]:
         name = each.attribute.lower()
         if name in _NEVER_DETAILED and not (name == "distinguishedname" and change.action in ("revert", "undo")):
             continue
-        if change.action == "delete" and name not in _DETAILED_ON_DELETION:
+        if change.action == "delete" and name not in LOST_BY_DELETION:
             continue
         if name == "samaccountname" and change.action == "create" and each.after == (change.target.account_name,):
             continue

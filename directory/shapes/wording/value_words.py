@@ -3,7 +3,7 @@
 import enum
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
@@ -150,7 +150,7 @@ def describe_values(
     elif of_whole:
         values = [_value_text(value, name) for value in change.after or change.before]
         yield label, join_names(values, _MAX_VALUES, _("{values} and {count} more"))
-    elif len(change.before) <= 1 and len(change.after) <= 1 and not change.kept and not _is_list(change):
+    elif len(change.before) <= 1 and len(change.after) <= 1 and not change.kept and not is_list(change):
         yield label, (*_value(change.before, name), " → ", *_value(change.after, name))
     else:
         yield label, _several(change, name)
@@ -171,7 +171,12 @@ def assigned_words(change: AttributeChange, name: Name) -> str:
     return "; ".join(texts) if change.after else _("nothing")
 
 
-def _is_list(change: AttributeChange) -> bool:
+def current_words(change: AttributeChange, name: Name) -> str:
+    """The values that an attribute has so far."""
+    return assigned_words(replace(change, after=change.before), name) if change.before else str(_EMPTY)
+
+
+def is_list(change: AttributeChange) -> bool:
     """Whether there may be other values that the change does not list, as it has only added and removed members."""
     return change.attribute.lower() in ("member", "memberof")
 
@@ -212,7 +217,7 @@ def _several(change: AttributeChange, name: Name) -> Phrase:
     if stay:
         text = ngettext("{values}; {count} other stays", "{values}; {count} others stay", stay)
         return fill(text, values=said, count=stay)
-    if change.kept is None and _is_list(change) and not (before & after):
+    if change.kept is None and is_list(change) and not (before & after):
         return fill(_("{values}; others, if there are any, stay"), values=said)
     return said
 

@@ -4,7 +4,7 @@ Among two hundred changes of one import, nobody must overlook the two that diffe
 a change that does something else, or something more, is an exception with reasons in words.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -31,7 +31,7 @@ from core.text.messages import message
 from core.text.vocabulary import noun_label, risk_words
 from directory.shapes.wording.change_words import ChangeFacts, change_facts, kind_words
 from directory.shapes.wording.labels import label_of
-from directory.shapes.wording.value_words import assigned_words
+from directory.shapes.wording.value_words import assigned_words, current_words, is_list
 from keys.sign_in.confirmation import ConfirmedBody, confirm, decision_purpose, needs_confirmation, needs_passkey
 from operations.approvals.change_requests.requests import (
     DECIDE,
@@ -69,7 +69,8 @@ class GivenValueJson(TypedDict):
 class CommonJson(TypedDict):
     """An attribute that some of the changes write: in how many, and what they give it, the most frequent first.
 
-    `distinct` is how many different values they give it.
+    `distinct` is how many different values they give it. `current` and `distinctCurrent` are the same for the values
+    that it has so far; they are left out of new objects, and of members, whose changes list only the difference.
     """
 
     attribute: str
@@ -77,6 +78,8 @@ class CommonJson(TypedDict):
     count: int
     values: list[GivenValueJson]
     distinct: int
+    current: list[GivenValueJson]
+    distinctCurrent: int
 
 
 class TogetherJson(TypedDict):
@@ -178,6 +181,8 @@ class _Member:
     id: UUID
     risk: str
     change: ChangeFacts
+    current: dict[str, str]
+    """The values so far, in words, of attributes whose change lists all of them."""
 
 
 def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
@@ -189,29 +194,43 @@ def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
         references=record["references"],
         own=row.directory_id is None,
     )
-    return _Member(id=row.id, risk=row.risk, change=change)
+    whole = {
+        each.attribute.lower(): current_words(each, change.named)
+        for each in change.changes
+        if change.action != "create" and (change.action == "delete" or not is_list(each))
+    }
+    return _Member(id=row.id, risk=row.risk, change=change, current=whole)
 
 
 def _union_of(members: Sequence[_Member]) -> list[CommonJson]:
     """All attributes that the changes write, the most frequent first."""
     given: dict[str, Counter[str]] = {}
+    current: dict[str, Counter[str]] = defaultdict(Counter)
     names: dict[str, str] = {}
     for member in members:
         for each in member.change.changes:
             key = each.attribute.lower()
             names.setdefault(key, each.attribute)
             given.setdefault(key, Counter())[assigned_words(each, member.change.named)] += 1
+        for name, value in member.current.items():
+            current[name][value] += 1
     found: list[CommonJson] = [
         {
             "attribute": names[key],
             "label": label_of(names[key]),
             "count": values.total(),
-            "values": [{"value": value, "count": count} for value, count in values.most_common(_SHOWN_VALUES)],
+            "values": _most_frequent(values),
             "distinct": len(values),
+            "current": _most_frequent(current[key]),
+            "distinctCurrent": len(current[key]),
         }
         for key, values in given.items()
     ]
     return sorted(found, key=lambda each: (-each["count"], each["label"].lower()))
+
+
+def _most_frequent(values: Counter[str]) -> list[GivenValueJson]:
+    return [{"value": value, "count": count} for value, count in values.most_common(_SHOWN_VALUES)]
 
 
 def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
@@ -230,6 +249,12 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
         having = [of_one[name] for of_one in by_name.values() if name in of_one]
         if len(having) > most:
             usual_values[name] = _majority_value(having, more_than=most)
+
+    usual_current = {
+        name: _majority_value([each.current[name] for each in members if name in each.current], more_than=most)
+        for name in labels
+        if name not in _NAME_ATTRIBUTES
+    }
 
     def reasons(member: _Member) -> Iterable[str]:
         if usual_risk is not None and member.risk != usual_risk:
@@ -252,6 +277,9 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
             elif (usual_value := usual_values[name]) is not None and mine[name] != usual_value:
                 text = _("{attribute}: {this} instead of {usual}")
                 yield text.format(attribute=label, this=mine[name], usual=usual_value)
+            if (usual_now := usual_current[name]) is not None and member.current.get(name, usual_now) != usual_now:
+                text = _("{attribute} so far: {this} instead of {usual}")
+                yield text.format(attribute=label, this=member.current[name], usual=usual_now)
 
     found = {member.id: list(reasons(member)) for member in members}
     return {id: why for id, why in found.items() if why}

@@ -72,7 +72,31 @@ def test_those_of_one_call_and_what_stands_out() -> None:
         "count": 22,
         "values": [{"value": "Marketing", "count": 21}, {"value": "Board", "count": 1}],
         "distinct": 2,
+        "current": [{"value": "Sales", "count": 22}],
+        "distinctCurrent": 1,
     }
+
+
+def test_whom_a_change_overwrites_and_whom_a_deletion_loses() -> None:
+    def held(department: str) -> AttributeChange:
+        return AttributeChange("department", (department,), ("Sales",))
+
+    requests = [ask(f"P{number}", held("Marketing")) for number in range(12)]
+    ask("Lawyer", held("Legal"))
+    found = read(groupOf=str(requests[0].id))
+    assert standing_out(found) == {"Lawyer": ["Department so far: Legal instead of Marketing"]}
+    assert found["union"][0]["current"] == [{"value": "Marketing", "count": 12}, {"value": "Legal", "count": 1}]
+
+    def gone(name: str, group: str) -> Any:
+        lost = AttributeChange("memberOf", (f"CN={group},DC=corp",), ())
+        request = ask(name, AttributeChange("distinguishedName", (f"CN={name},DC=corp",), ()), lost, call="gone")
+        ChangeRequest.objects.filter(id=request.id).update(operation="users.delete")
+        return request
+
+    leavers = [gone(f"L{number}", "Staff") for number in range(4)]
+    gone("Chair", "Board")
+    found = read(groupOf=str(leavers[0].id))
+    assert standing_out(found) == {"Chair": ["Groups so far: Board instead of Staff"]}
 
 
 def test_values_that_are_different_for_everybody_are_no_exception() -> None:
