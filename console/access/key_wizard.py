@@ -230,7 +230,7 @@ def _summary(page: PageContext, draft: Draft) -> dict[str, Any]:
     }
 
 
-@page_at("keys/new/deciders", "key-deciders", get="people.search")
+@page_at("keys/deciders", "key-deciders", get="people.search")
 def deciders(page: PageContext) -> HttpResponseBase:
     """Who could decide what the keys of an owner ask for; only superusers choose the owner."""
     name = page.query["owner"] if page.is_superuser and page.query["owner"] else page.person.username
