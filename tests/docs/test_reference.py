@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from approvals.models import Status
 from audit.models import OPEN_OUTCOMES, Outcome
-from audit.webhooks.events import EXCEEDED_BUDGET, all_events
+from audit.webhooks.events import EXCEEDED_BUDGET, USED_BREAK_GLASS, all_events
 from core.configuration import VARIABLES, Configuration
 from gateway.management import reference
 from gateway.management.commands import check_docs
@@ -62,4 +62,4 @@ def test_every_variable_of_the_environment_is_documented() -> None:
 def test_the_events_are_those_that_can_be_sent() -> None:
     ended = {f"operation.{outcome}" for outcome in Outcome if outcome not in OPEN_OUTCOMES}
     requests = {f"change-request.{status}" for status in Status}
-    assert {event.name for event in all_events()} == ended | requests | {EXCEEDED_BUDGET.name}
+    assert {event.name for event in all_events()} == ended | requests | {EXCEEDED_BUDGET.name, USED_BREAK_GLASS.name}
