@@ -1,8 +1,9 @@
 """The archive of a month: its complete records in one file, which verifies alone, without the database.
 
 The file is compressed text. Its first line says what it holds, each further one is a record, and the last has the
-number of records and a MAC, under the log key, of all lines before. The log has to verify first, and a record is taken
-only as a seal names it: so the archive proves what the log proved when it was made, on any machine that has the keys.
+number of records and a MAC, under the log key, of all lines before. What is new in the log has to verify first, and a
+record is taken only as an unchanged seal names it: so the archive proves what the log proved when it was made, on any
+machine that has the keys.
 """
 
 import gzip
@@ -20,8 +21,17 @@ from django.db.models import BinaryField, Exists, OuterRef, Value
 
 from audit.chain import sealing
 from audit.chain.row_checks import AT_ONCE, MalformedRow, read_by_key
-from audit.chain.seals import FINAL, archive_mac, is_archive_mac, is_authentic, matches_entry, name_of_key, unpack
-from audit.chain.verification import find_tampering
+from audit.chain.seals import (
+    FINAL,
+    archive_mac,
+    is_archive_mac,
+    is_authentic,
+    is_successor,
+    matches_entry,
+    name_of_key,
+    unpack,
+)
+from audit.chain.verification import course_after_last, find_tampering
 from audit.identifiers import identifier_bounds
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, UnsealedRecord
 from core.shapes import render_timestamp
@@ -47,7 +57,7 @@ def write_archive(file: Path, *, start: datetime, end: datetime) -> int:
     `start` and `end` are the first moments (UTC) of the month and of the next one.
     """
     sealing.seal_records()
-    if finding := next(find_tampering(), None):
+    if finding := next(find_tampering(course=course_after_last()), None):
         raise NotArchived(f"{finding.sentence}.")
     first, end_id = identifier_bounds(start)[0], identifier_bounds(end)[0]
     digest, count = hashlib.sha256(), 0
@@ -82,10 +92,13 @@ def _sealed_records(first: UUID, end: UUID) -> Iterator[OperationRecord]:
         "first__lt": Value(end.bytes, output_field=BinaryField()),
     }
     seals = LogSeal.objects.alias(last=last_named, first=first_named).filter(**bounds).order_by("number")
-    numbers = list(seals.values_list("number", flat=True))
-    for number in numbers:
-        packed = bytes(LogSeal.objects.values_list("entries", flat=True).get(number=number))
-        entries = [entry for entry in unpack(packed) if entry.phase == FINAL and first <= entry.record_id < end]
+    for number in list(seals.values_list("number", flat=True)):
+        found = read_by_key(LogSeal, [number - 1, number])
+        seal, before = found.get(number), found.get(number - 1)
+        if not isinstance(seal, LogSeal) or isinstance(before, MalformedRow) or not is_successor(seal, before):
+            raise NotArchived(f"The operations log was tampered with: seal {number} was changed.")
+        named = unpack(bytes(seal.entries))
+        entries = [entry for entry in named if entry.phase == FINAL and first <= entry.record_id < end]
         for start in range(0, len(entries), AT_ONCE):
             some = entries[start : start + AT_ONCE]
             records = read_by_key(OperationRecord, [entry.record_id for entry in some])

@@ -44,11 +44,12 @@ def remove_records(*, before: datetime) -> int:
     if before != _month_of(before) or before > timezone.now():
         raise NotRemoved("Only whole months that are over can be removed.")
     sealing.seal_records()
-    finding = next(find_tampering(course=course_after_last()), None)
+    course = course_after_last()
+    finding = next(find_tampering(course=course), None)
     if finding is not None:
         raise NotRemoved(f"{finding.sentence}. Nothing is removed from it.")
     kept_from, _ = identifier_bounds(before)
-    last = next(reversed(find_removals()), None)
+    last = course.last_removal()
     if last and last.kept_from > kept_from:
         raise NotRemoved("Records of that month and later ones were removed already.")
     removed = 0

@@ -102,10 +102,17 @@ def find_missing_keys() -> Iterator[Finding]:
 
 
 def find_seals_by_key() -> dict[str, tuple[int, int]]:
-    """The first and the last seal that each key made, by the key's identifier, in the order of first use."""
-    used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
-    by_first = sorted(used, key=lambda item: item["first"])
-    return {item["key"]: (item["first"], item["last"]) for item in by_first}
+    """The first and the last seal that each key made, by the key's identifier, in the order of first use.
+
+    Of seals that were verified it is known, so that only those after them are read.
+    """
+    ranges = (verified.learnt for verified in find_ranges() if verified.learnt.knows_beginning)
+    known = next((learnt for learnt in ranges if verified_ranges.is_in_log(learnt)), None)
+    found = {key: (first, last) for key, (first, last) in known.keys.items()} if known else {}
+    new = LogSeal.objects.filter(number__gt=known.last) if known else LogSeal.objects.all()
+    for key, first, last in new.order_by().values_list("key").annotate(first=Min("number"), last=Max("number")):
+        found[key] = (found.get(key, (first,))[0], last)
+    return {key: found[key] for key in sorted(found, key=lambda key: found[key]) if key}
 
 
 _SECONDS_FOR_KEYS: Final = 1.0

@@ -123,6 +123,18 @@ class Course:
         """The first bucket whose records are counted."""
         return self.base.learnt.since if self.base else ""
 
+    def last_removal(self) -> Removal | None:
+        """The last removal from the log, once it is verified.
+
+        Of one that was verified earlier only where it ends is known; then it stands for itself at the last seal.
+        """
+        learnt = self.walk.learnt() if self.walk else None
+        if learnt is None:
+            learnt = self.base.learnt if self.base else None
+        is_known = learnt is not None and learnt.knows_beginning
+        known = Removal(learnt.last, learnt.kept_from, 0) if learnt and is_known else None
+        return next(reversed(find_removals(after=known.seal if known else 0)), known)
+
     def begin(self, progress: Progress) -> Walk:
         """The walk that it takes."""
         progress.first_seal = self.first_seal

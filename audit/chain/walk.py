@@ -163,6 +163,8 @@ class Learnt:
     - `stated_until` is the last removal that was known when the walk began.
     - `since` is the first bucket of `counts`. From it on these are of all seals up to the last, and so are `open` and
       `waiting`, where the range goes on from others.
+    - `keys` are the keys that made seals up to the last, each with its first and last seal, and `kept_from` is where
+      the records begin that no removal took: of all seals up to the last too, if one of `keys` made the first seal.
     """
 
     first: int
@@ -181,6 +183,13 @@ class Learnt:
     missing: Mapping[int, int] = field(default_factory=dict)
     stated_until: int = 0
     since: str = ""
+    keys: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    kept_from: UUID = NOTHING
+
+    @property
+    def knows_beginning(self) -> bool:
+        """Whether `keys` and `kept_from` are known from the first seal on."""
+        return any(first == 1 for first, _ in self.keys.values())
 
     def as_json(self) -> dict[str, Any]:
         """As it is stored."""
@@ -191,7 +200,7 @@ class Learnt:
         """The inverse of `as_json`."""
         identifiers = {name: tuple(map(UUID, stored[name])) for name in ("open", "completed", "waiting", "arrived")}
         missing = {int(seal): count for seal, count in stored["missing"].items()}
-        ends = {name: UUID(stored[name]) for name in ("floor", "top")}
+        ends = {name: UUID(stored[name]) for name in ("floor", "top", "kept_from") if name in stored}
         return cls(**{**stored, **identifiers, **ends, "missing": missing})
 
 
@@ -199,7 +208,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return value.hex
     if isinstance(value, Mapping):
-        return {str(key): number for key, number in value.items()}
+        return {str(key): item for key, item in value.items()}
     return [item.hex for item in value] if isinstance(value, list | tuple) else value
 
 
@@ -218,6 +227,8 @@ class Walk:
     top: UUID = NOTHING
     stated_until: int = 0
     """The last removal whose stated number can be checked: 0 where the walk does not pass what was removed."""
+    keys: dict[str, Sequence[int]] = field(default_factory=dict)
+    kept_from: UUID = NOTHING
     _before: str = ""
     _since: str = ""
 
@@ -243,6 +254,7 @@ class Walk:
         """A walk that knows what was learnt of all seals before it."""
         walk = cls.begin(removals, progress, after=LogSeal(number=learnt.last, mac=learnt.mac), floor=learnt.top)
         walk.top, walk.stated_until, walk._since = learnt.top, 0, learnt.since
+        walk.keys, walk.kept_from = dict(learnt.keys), learnt.kept_from
         walk.named.counts.update(learnt.counts)
         walk.named.open.update(learnt.open)
         walk.gaps.waiting.update(learnt.waiting)
@@ -269,6 +281,8 @@ class Walk:
             missing=dict(self.gaps.missing),
             stated_until=self.stated_until,
             since=self._since,
+            keys=dict(self.keys),
+            kept_from=self.kept_from,
         )
 
     def follows(self, learnt: Learnt) -> bool:
@@ -287,6 +301,11 @@ class Walk:
         self.gaps.waiting -= set(learnt.arrived)
         self.gaps.missing.update(learnt.missing)
         self.gaps.floor = self.top
+        if not learnt.keys:  # of a release that did not note them: nothing is known from the beginning any more
+            self.keys.clear()
+        for key, (first, last) in learnt.keys.items():
+            self._note_key(key, first, last)
+        self.kept_from = max(self.kept_from, learnt.kept_from)
         self.stated_until = min(self.stated_until, learnt.stated_until)
         self.previous, self.expected = LogSeal(number=learnt.last, mac=learnt.mac), learnt.last + 1
 
@@ -304,9 +323,13 @@ class Walk:
                     continue
                 yield from self._check_seal(seal)
                 yield from self._check_entries(seal.number, entries, records, removals)
+                self._note_key(seal.key, seal.number, seal.number)
                 self.progress.seals += 1
                 self.progress.records += sum(entry.phase == FINAL for entry in entries)
                 self.previous, self.expected = seal, seal.number + 1
+
+    def _note_key(self, key: str, first: int, last: int) -> None:
+        self.keys[key] = (self.keys.get(key, (first,))[0], last)
 
     def _check_seal(self, seal: LogSeal) -> Iterator[Finding]:
         if seal.number != self.expected:
@@ -324,6 +347,7 @@ class Walk:
         """Check the records that a seal names. `removals` were known when they were read."""
         for entry in entries:
             if entry.phase == REMOVED:
+                self.kept_from = max(self.kept_from, entry.record_id)
                 continue
             self.top = max(self.top, entry.record_id)
             record = records.get(entry.record_id)

@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from audit.chain import archive
-from audit.chain.seals import TABLE
-from audit.models import OperationRecord
+from audit.chain.seals import SEALS, TABLE
+from audit.chain.verification import find_seals_by_key
+from audit.chain.verified_ranges import Course, forget_ranges
+from audit.chain.walk import Walk, find_removals
+from audit.models import LogSeal, OperationRecord
 from lab.commands import PROJECT
 from tests.audit.chain.sealed_log import execute, key_of
 from tests.audit.chain.test_retention import MONTHS, expire, fill, lift_guards, write_change
@@ -113,6 +118,34 @@ def test_every_change_of_the_file_is_found(now_is: In, tmp_path: Path) -> None:
         verify(tmp_path / "missing")
 
 
+def test_what_was_verified_is_not_read_again(now_is: In, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(now_is)
+    expire("2021-06")
+    now_is(timezone.now())
+    call_command("verify_operations_log", stdout=StringIO())
+    last, removal = LogSeal.objects.latest("number").number, Course.after_last().last_removal()
+    assert removal
+    assert (removal.seal, removal.kept_from) == (last, find_removals()[-1].kept_from)
+    with override_settings(LOG_KEYS=["another", *settings.LOG_KEYS]):
+        fill(now_is, 1)
+        call_command("verify_operations_log", "--continue", stdout=StringIO())
+        keys, newest = find_seals_by_key(), LogSeal.objects.latest("number").number
+        assert [*keys.values()] == [(1, last), (last + 1, newest)]
+        with CaptureQueriesContext(connection) as queries:
+            find_seals_by_key()
+        assert any("GROUP BY" in each["sql"] and f"> {newest}" in each["sql"] for each in queries)
+        with monkeypatch.context() as patch:
+            patch.setattr(Walk, "_check_seal", lambda _, seal: pytest.fail(f"seal {seal.number} is verified again"))
+            write(tmp_path / "june.gz", "2021-06")
+        lift_guards()
+        named = LogSeal.objects.filter(number__lt=last).order_by("-records", "-number")[0]
+        execute(f"UPDATE {SEALS} SET entries = %s WHERE number = %s", bytes(named.entries)[49:], named.number)  # noqa: S608
+        with pytest.raises(CommandError, match=f"tampered with: seal {named.number} was changed"):
+            [write(tmp_path / f"{month}.gz", month) for month in ("2021-06", "2021-07")]
+        forget_ranges()
+        assert find_seals_by_key() == keys
+
+
 def test_what_is_refused(now_is: In, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written, file = fill(now_is), tmp_path / "file"
     now_is(timezone.now())
@@ -121,7 +154,7 @@ def test_what_is_refused(now_is: In, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(CommandError, match="is no month"):
         write(file, "May")
     with monkeypatch.context() as patch:  # between verifying and writing
-        patch.setattr(archive, "find_tampering", lambda: iter(()))
+        patch.setattr(archive, "find_tampering", lambda **_: iter(()))
         lift_guards()
         execute(f"UPDATE {TABLE} SET code = 'X' WHERE id = %s", key_of(written[MONTHS[0]][1]))  # noqa: S608
         with pytest.raises(CommandError, match=f"tampered with: record {written[MONTHS[0]][1]} was changed"):
