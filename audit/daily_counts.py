@@ -4,10 +4,12 @@ Complete, sealed records are counted as they are sealed (`audit.chain.counting`)
 one statement, which sees all tables as they are at one moment: those in the list of what is to be sealed, and open
 ones. Seals that are not counted yet are read, if they are few.
 
-The records of a part of the directory are no days' counts: `count_…` read the rows of the period, over its index.
+The records of a part of the directory are no days' counts: `count_…` read the rows of the period, over its index, and
+`count_newest_first` as many of them as there is time for.
 """
 
-from collections import defaultdict
+import time as clock
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final, cast
@@ -29,8 +31,12 @@ from audit.models import (
     UnsealedRecord,
 )
 from audit.shapes import DayJson, UsageJson
+from core.database.time_limit import QueryTookTooLong, time_limit
 from core.errors import Forbidden
 
+_SECONDS: Final = 2.0
+"""How long rows are counted newest first."""
+_FIRST_PERIOD: Final = timedelta(hours=1)
 _MOST_UNCOUNTED: Final = 40
 """Seals that are read where nobody has counted them yet; of more, the rows of the period are counted."""
 
@@ -178,9 +184,46 @@ def count_changes(records: QuerySet[OperationRecord], days: int) -> list[DayJson
 def count_by_day(records: QuerySet[OperationRecord], days: int) -> list[DayJson]:
     """Count all operations of each of the last days, reads included, oldest day first."""
     since = first_day(days)
-    counted = records.filter(at__gte=since).order_by()
-    rows = counted.annotate(day=_UtcDay("at"), ended=_grouped("outcome")).values_list("day", "ended")
-    return _each_day(since, days, rows.annotate(count=Count("id")))
+    return _each_day(since, days, _rows_by_day(records.filter(at__gte=since)))
+
+
+def _rows_by_day(records: QuerySet[OperationRecord]) -> QuerySet[Any, tuple[Any, str, int]]:
+    rows = records.order_by().annotate(day=_UtcDay("at"), ended=_grouped("outcome"))
+    return rows.values_list("day", "ended").annotate(count=Count("id"))
+
+
+def count_newest_first(
+    records: QuerySet[OperationRecord], changes: QuerySet[OperationRecord], days: int
+) -> tuple[datetime, list[DayJson], list[UsageJson]]:
+    """Count changes by day and all records by key, the newest first, for two seconds.
+
+    Return the moment from which on all are counted, too: the start of the first day if time sufficed. Raises
+    QueryTookTooLong if it does not suffice for the last hour.
+    """
+    since, until, period = first_day(days), timezone.now(), _FIRST_PERIOD
+    ends_at, bound = clock.monotonic() + _SECONDS, dict[str, datetime]()
+    by_day, by_key = Counter[tuple[str, str]](), dict[str, UsageJson]()
+    while until > since:
+        start = max(until - period, since)
+        bound["at__gte"] = start
+        try:
+            with time_limit((ends_at - clock.monotonic()) / 2):
+                rows = list(_rows_by_day(only_changes(changes).filter(**bound)))
+                used = list(_usage(records.filter(**bound)))
+        except QueryTookTooLong:
+            if "at__lt" not in bound:
+                raise
+            break
+        by_day.update({(str(day), outcome): count for day, outcome, count in rows})
+        for each in used:
+            key = each["keyName"] or ""
+            by_key[key] = {**sum_usage([each, by_key[key]]), "keyName": key} if key in by_key else each
+        bound["at__lt"] = until = start
+        period *= 2
+    left = days - (until.date() - since.date()).days
+    counted = ((day, outcome, count) for (day, outcome), count in by_day.items())
+    usage = sorted(by_key.values(), key=lambda usage: (-usage["operations"], usage["keyName"] or ""))
+    return until, _each_day(until, left, counted), usage
 
 
 def count_waiting(change_requests: QuerySet[Any], days: int) -> dict[str, int]:
@@ -208,14 +251,21 @@ def _each_day(since: datetime, days: int, rows: Iterable[tuple[Any, str, int]]) 
 
 def count_usage(records: QuerySet[OperationRecord], days: int) -> list[UsageJson]:
     """Count all operations of the last days, reads included, by key name ("" for people), the busiest key first."""
-    counted = records.filter(at__gte=first_day(days)).order_by().annotate(keyName=_grouped("key_name"))
+    return list(_usage(records.filter(at__gte=first_day(days))).order_by("-operations", "keyName"))
+
+
+def _usage(records: QuerySet[OperationRecord]) -> Any:
     failed = Q(outcome=Outcome.FAILED)
-    rows: Any = counted.values("keyName").annotate(
-        operations=Count("id"),
-        failed=Count("id", filter=failed),
-        forbidden=Count("id", filter=failed & Q(code=Forbidden.code)),
+    return (
+        records.order_by()
+        .annotate(keyName=_grouped("key_name"))
+        .values("keyName")
+        .annotate(
+            operations=Count("id"),
+            failed=Count("id", filter=failed),
+            forbidden=Count("id", filter=failed & Q(code=Forbidden.code)),
+        )
     )
-    return list(rows.order_by("-operations", "keyName"))
 
 
 def sum_usage(usage: Iterable[UsageJson]) -> UsageJson:

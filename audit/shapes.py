@@ -152,6 +152,7 @@ class UsageJson(TypedDict):
 
 class LogStatisticsJson(TypedDict):
     since: Moment
+    countedFrom: Moment
     days: list[DayJson]
     keys: list[UsageJson]
     otherKeys: UsageJson

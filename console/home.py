@@ -78,6 +78,8 @@ def activity(page: PageContext) -> HttpResponseBase:
             "days": daily_chart(statistics["days"]),
             "keys": key_chart(statistics),
             "since": statistics["since"],
+            "counted_from": statistics["countedFrom"],
+            "asked": page.query.get("days", str(_PERIODS[0])),
             "first_moment": f"{statistics['days'][0]['day']}T00:00",
             "periods": _PERIODS,
         },

@@ -229,21 +229,23 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
 
     `keys` are the ten that did most, reads included; `otherKeys` sums up the others, `persons` what was done without a
     key. A day's `queued` counts only changes that still wait for a decision. Under a role with scopes only records
-    whose target lies inside them are counted.
+    whose target lies inside them are counted, the newest first and for two seconds: all from `countedFrom` on, with
+    whose day `days` then begins. Otherwise `countedFrom` is `since`.
     """
+    since = counted_from = daily_counts.first_day(query.days)
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__gt=timezone.now()).values("pk")
     if call.scopes:
         records = visible_records(call)
         is_over = Q(outcome=Outcome.QUEUED, change_request_id__isnull=False) & ~Q(change_request_id__in=waiting)
-        usage = daily_counts.count_usage(records, query.days)
-        days = daily_counts.count_changes(records.exclude(is_over), query.days)
+        counted_from, days, usage = daily_counts.count_newest_first(records, records.exclude(is_over), query.days)
     else:
         usage = daily_counts.use_by_key(query.days)
         queued = daily_counts.count_waiting(waiting, query.days)
         days = [{**item, "queued": queued.get(item["day"], 0)} for item in daily_counts.changes_by_day(query.days)]
     keys = [item for item in usage if item["keyName"]]
     return {
-        "since": render_timestamp(daily_counts.first_day(query.days)) or "",
+        "since": render_timestamp(since) or "",
+        "countedFrom": render_timestamp(counted_from) or "",
         "days": days,
         "keys": keys[:_SHOWN_KEYS],
         "otherKeys": daily_counts.sum_usage(keys[_SHOWN_KEYS:]),

@@ -7,11 +7,12 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from audit import log
+from audit import daily_counts, log
 from audit.chain.seals import mac_of
 from audit.models import OperationRecord
 from audit.read_buffer import reads
 from core.call import Call
+from core.database.time_limit import QueryTookTooLong, time_limit
 from directory.lookup import access
 from operations.log import operations as operations_log
 from tests.approvals.proposals import hold
@@ -122,6 +123,26 @@ def test_a_role_with_scopes_counts_targets_inside_them_only(monkeypatch: pytest.
     counted = operations_log.read_statistics(confined, query=operations_log.ReadStatistics())
     assert counted["days"][-1]["succeeded"] == 1
     assert [item["operations"] for item in counted["keys"]] == [1]
+    assert counted["countedFrom"] == counted["since"]
+    logged(at=noon - timedelta(hours=1, microseconds=1), operation="users.search", dn="CN=Ada,OU=Sales,DC=corp")
+    logged(at=noon - timedelta(days=3), dn="CN=Ada,OU=Sales,DC=corp")
+    whole = operations_log.read_statistics(confined, query=operations_log.ReadStatistics())
+    assert [len(whole["days"]), whole["days"][-4]["succeeded"]] == [14, 1]
+    assert [item["operations"] for item in whole["keys"]] == [3]
+    limits = iter([time_limit] * 5)  # there is time for five periods
+
+    def until_it_is_over(seconds: float) -> Any:
+        if (limit := next(limits, None)) is None:
+            raise QueryTookTooLong
+        return limit(seconds)
+
+    monkeypatch.setattr(daily_counts, "time_limit", until_it_is_over)
+    counted = operations_log.read_statistics(confined, query=operations_log.ReadStatistics())
+    assert counted["countedFrom"] == f"{noon - timedelta(hours=31):%Y-%m-%dT%H:00:00Z}"
+    assert [item["day"] for item in counted["days"]] == [f"{noon - timedelta(days=ago):%Y-%m-%d}" for ago in (1, 0)]
+    assert [item["operations"] for item in counted["keys"]] == [2]
+    with pytest.raises(QueryTookTooLong):
+        operations_log.read_statistics(confined, query=operations_log.ReadStatistics())
 
 
 def test_the_log_without_reads(console: Console) -> None:
