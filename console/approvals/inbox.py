@@ -300,14 +300,15 @@ def forecasts(page: PageContext) -> HttpResponseBase:
     selection = _selection(page)
     found = page.perform("change-requests.read-forecasts", query=selection)
     stale = [each["id"] for each in found["exceptions"] if each["forecast"]["stale"]]
-    values: list[str] = []
+    context = {"forecasts": found, "fields": list(selection.items()), "kept": filter_query(page)}
     if stale:
         together = page.perform("change-requests.read-together", query={"ids": ",".join(stale)})
-        values = [_with_words(item)["value"] for item in together["items"] if item["mayReject"]]
-    return page.render(
-        "approvals/_grouped_forecasts.html",
-        {"forecasts": found, "fields": list(selection.items()), "stale": values, "kept": filter_query(page)},
-    )
+        context |= {
+            "stale": [_with_words(item)["value"] for item in together["items"] if item["mayReject"]],
+            "on": {"passkeyNeeded": together["passkeyNeeded"]},  # rejecting takes no code
+            "may_use_passkey": can_be_used(page.person),
+        }
+    return page.render("approvals/_grouped_forecasts.html", context)
 
 
 @page_at("changes/together/ask-anew", "changes-ask-anew", "POST", form=review_group)

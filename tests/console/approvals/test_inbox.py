@@ -6,12 +6,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from approvals.models import ChangeRequest
+from core.call import SupervisionLevel
 from core.operation import Risk
+from directory.models import DirectoryConnection
 from directory.shapes.proposal import AttributeChange, Target
+from lab.directory import Directory
 from tests.approvals.proposals import hold
 from tests.audit.calls import call_named, make_call
 from tests.console.pages import text_of
-from tests.support.cast import Answer, Console, make_person
+from tests.console.plain_browser import PlainBrowser
+from tests.support.cast import Answer, Console, make_integration, make_person
+from tests.support.configuration import Configure
 
 pytestmark = pytest.mark.django_db
 
@@ -62,3 +67,32 @@ def test_another_request_for_the_same_object_is_named() -> None:
     )
     ChangeRequest.objects.filter(id=other).update(status="rejected")
     assert "Another change of the same object" not in text_of(console.get(f"/console/changes/{first}"))
+
+
+def test_stale_ones_are_rejected_or_asked_for_anew_together(
+    connection: DirectoryConnection, directory: Directory, organizational_unit: str, configure: Configure
+) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    people = [directory.add_user(parent=organizational_unit, title="Analyst") for _ in range(3)]
+    held = [
+        careful.patch(f"/api/ad/users/{user}", {"replace": {"title": "Countess"}}).body["changeRequest"]["id"]
+        for user in people
+    ]
+    for user in people[:2]:
+        directory.modify(user, title="Baroness")
+    page = PlainBrowser(Console(make_person(may=["approvals.decide_change", "directory.read_object"])))
+    forecasts = f"/console/changes/together/forecasts?ids={','.join(held)}"
+    page.open(forecasts).press("Ask for the stale ones anew")
+    assert "These new requests have the present values." in page.text
+    waiting = ChangeRequest.objects.filter(status="pending")
+    assert {request.target_id for request in waiting} == set(people)
+    assert ChangeRequest.objects.filter(status="rejected").count() == 2
+    for user in people[:2]:
+        directory.modify(user, title="Duchess")
+    forecasts = f"/console/changes/together/forecasts?ids={','.join(str(request.id) for request in waiting)}"
+    page.open(forecasts).press("Reject the stale ones")
+    assert [request.target_id for request in ChangeRequest.objects.filter(status="pending")] == [people[2]]
+    directory.modify(people[2], title="Princess")
+    configure("Approvals", BaseUrl="https://gateway.example.test")
+    configure("SignIn", ApproversNeed="passkey")
+    assert "This decision takes a passkey, and you have none." in page.open(forecasts).text
