@@ -6,8 +6,7 @@ report shows what it bases that on.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from typing_extensions import TypedDict
@@ -34,6 +33,7 @@ from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy,
 from directory.queries.domain_controllers import ServerAnswer, ask_each_server
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import COMPUTED_CONTROL
+from directory.shapes.sign_in_hours import WEEKDAYS, AllowedHours, allowed_hours
 
 ObstacleCode = Literal[
     "disabled",
@@ -53,14 +53,6 @@ class Obstacle(TypedDict):
 
     code: ObstacleCode
     everywhere: bool
-
-
-Weekday = Literal["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
-WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
-
-# `from` is a keyword, so the class syntax cannot declare it.
-AllowedHours = TypedDict("AllowedHours", {"day": Weekday, "from": int, "to": int})
-"""Hours (UTC) of one day in which a user may sign in: from the beginning of `from` to that of `to`, at most 24."""
 
 
 class LockOut(TypedDict):
@@ -148,7 +140,6 @@ _REPLICATED = (
 )
 # badPwdCount, badPasswordTime and lastLogon are not replicated ([MS-ADA1]); lockoutTime is, a moment later.
 _PER_SERVER = ("badPwdCount", "badPasswordTime", "lockoutTime", "lastLogon")
-_HOURS = 24
 _DOMAIN_CONTROLLERS = (DomainRid.DOMAIN_CONTROLLERS, DomainRid.READONLY_DOMAIN_CONTROLLERS)
 _MAX_SERVERS = 500
 
@@ -176,7 +167,7 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
     seen = [_seen_by(answer, primary=primary) for answer in answers]
     lock_out = _lock_out(entry, policy)
     password = _password_state(entry, policy)
-    hours = _allowed_hours(entry)
+    hours = allowed_hours(entry.values("logonHours"))
     last_sign_in, is_exact = _last_sign_in(entry, seen)
     control = _account_control(entry)
     visibility = visibility_of(call)
@@ -323,33 +314,6 @@ def _password_state(entry: Entry, policy: PasswordPolicy | None) -> PasswordStat
         "neverExpires": bool(_account_control(entry) & UserAccountControl.DONT_EXPIRE_PASSWD),
         "policy": policy.as_json() if policy else None,
     }
-
-
-def _allowed_hours(entry: Entry) -> list[AllowedHours] | None:
-    """The hours of the week in which the user may sign in; None for all of them.
-
-    logonHours has a bit for each hour; the lowest bit of the first octet is Sunday, 0:00 to 1:00 UTC ([MS-SAMR]
-    2.2.6.5).
-    """
-    values = entry.values("logonHours")
-    if not values or len(values[0]) != 7 * _HOURS // 8:
-        return None
-    bits = int.from_bytes(values[0], "little")
-    if bits == (1 << 7 * _HOURS) - 1:
-        return None
-    return [
-        {"day": name, "from": start, "to": end}
-        for day, name in enumerate(WEEKDAYS)
-        for start, end in _consecutive_hours(bits >> day * _HOURS)
-    ]
-
-
-def _consecutive_hours(bits: int) -> Iterator[tuple[int, int]]:
-    """The first hour, and the hour after the last, of each run of set bits in a day."""
-    for is_set, hours in groupby(range(_HOURS), lambda hour: bits >> hour & 1):
-        if is_set:
-            start, *others = hours
-            yield start, start + 1 + len(others)
 
 
 def _workstations(entry: Entry) -> list[str]:

@@ -1,12 +1,10 @@
 """Why a person cannot sign in: the obstacles, what each domain controller knows, and remedies, on one card."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponseBase
-from django.utils import dates
 from django.utils.translation import gettext as _
 
 from console.directory.objects.form import Record
@@ -14,8 +12,8 @@ from console.directory.objects.page import ObjectAction, find_object, may_change
 from console.page_context import PageContext, page_at
 from console.shared.wording import exact_duration_in_words
 from core.text.vocabulary import capitalized, texts_by_name
-from directory.queries.sign_in_report import WEEKDAYS
 from directory.shapes.kinds import permission_for
+from directory.shapes.sign_in_hours import hours_in_words
 from directory.shapes.wording.value_words import common_name, parse_name
 
 Report = Mapping[str, Any]
@@ -34,8 +32,6 @@ _REASONS = texts_by_name(
     }
 )
 """The obstacles in words, as parts of a sentence."""
-# The bits of logonHours begin with Sunday; people read a week from Monday.
-_DAY_NAMES = dict(zip((*WEEKDAYS[1:], WEEKDAYS[0]), dates.WEEKDAYS.values(), strict=True))
 
 
 @page_at("directory/objects/<uuid:object_id>/sign-in", "object-sign-in", get="users.read-sign-in-report")
@@ -94,35 +90,6 @@ def _remedies(page: PageContext, record: Record, report: Report) -> list[ObjectA
     )
     offered = [help for code, help in helps if code in codes and help.is_offered]
     return list(dict.fromkeys([*offered, *([reset] if reset.is_offered else [])])) if may_change(page, record) else []
-
-
-def hours_in_words(allowed: Sequence[Mapping[str, Any]] | None) -> str:
-    """logonHours in words: `Monday to Friday 08:00–18:00, Saturday 09:00–12:00 (UTC)`; equal days are combined."""
-    if allowed is None:
-        return _("At any time")
-    by_day = {day: [(item["from"], item["to"]) for item in allowed if item["day"] == day] for day in _DAY_NAMES}
-    if not any(by_day.values()):
-        return _("Never")
-    told = [
-        f"{_days_in_words([str(_DAY_NAMES[day]) for day in run])} {_times_in_words(hours)}"
-        for hours, run in groupby(_DAY_NAMES, key=by_day.__getitem__)
-        if hours
-    ]
-    return f"{', '.join(told)} (UTC)"
-
-
-def _days_in_words(run: Sequence[str]) -> str:
-    if len(run) == len(_DAY_NAMES):
-        return _("Every day")
-    if len(run) < 3:
-        return _join(run, _("{first} and {last}"))
-    return _("{first} to {last}").format(first=run[0], last=run[-1])
-
-
-def _times_in_words(stretches: Sequence[tuple[int, int]]) -> str:
-    if stretches == [(0, 24)]:
-        return _("all day")
-    return _join([f"{start:02}:00–{end:02}:00" for start, end in stretches], _("{first} and {last}"))
 
 
 def policy_in_words(policy: Mapping[str, Any] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 import enum
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,6 +23,7 @@ from active_directory import (
 )
 from audit.redact import SECRET
 from directory.shapes.proposal import AttributeChange
+from directory.shapes.sign_in_hours import allowed_hours, hours_in_words
 from directory.shapes.value_rules import GROUP_SCOPE_BITS
 
 _MAX_VALUES: Final = 5
@@ -224,7 +226,7 @@ def _several(change: AttributeChange, name: Name) -> Phrase:
 
 _UNREADABLE: Final = frozenset(
     (
-        *("thumbnailphoto", "jpegphoto", "thumbnaillogo", "photo", "logonhours", "userparameters"),
+        *("thumbnailphoto", "jpegphoto", "thumbnaillogo", "photo", "userparameters"),
         *("usercertificate", "usersmimecertificate", "cacertificate"),
         *("msds-keycredentiallink", "msds-allowedtoactonbehalfofotheridentity"),
     )
@@ -336,8 +338,21 @@ def _password(change: AttributeChange, label: str) -> AttributeText:
     return label, (_("a new one (not shown)") if change.before else _("is set (not shown)"),)
 
 
+def _sign_in_hours(change: AttributeChange, label: str) -> AttributeText:
+    before, after = (_hours(values) for values in (change.before, change.after))
+    return label, (f"{before} → {after}",)
+
+
+def _hours(values: Sequence[str]) -> str:
+    try:
+        return hours_in_words(allowed_hours([b64decode(value) for value in values]))
+    except ValueError:  # a placeholder instead of octets
+        return "; ".join(values)
+
+
 _SPECIAL: Final[Mapping[str, Callable[[AttributeChange, str], AttributeText]]] = {
     "grouptype": _group_type,
+    "logonhours": _sign_in_hours,
     "pwdlastset": _password_set,
     "lockouttime": _lock_out,
     "unicodepwd": _password,

@@ -112,6 +112,8 @@ def test_a_membership_that_is_not_known_is_never_empty() -> None:
         (change("unicodePwd", "<secret>", "<secret>"), ["Password: a new one (not shown)"]),
         (change("extensionAttribute1", "<secret>", ""), ["extensionAttribute1: removed (not shown)"]),
         (change("thumbnailPhoto", "", "/9j/"), ["Photo: set"]),
+        (change("logonHours", "", "AAAAAP8DAP8DAP8DAP8DAP8DAAAA"),
+         ["Sign-in hours: At any time → Monday to Friday 08:00–18:00 (UTC)"]),
         (change("showInAdvancedViewOnly", "FALSE", "TRUE"), ["showInAdvancedViewOnly: no → yes"]),
         (change("otherTelephone", ["1", "2"], ["2", "3"]), ["Other telephones: + 3, − 1; 1 other stays"]),
         (change("description", "", "x" * 100), [f"Description: (empty) → {'x' * 79}…"]),
