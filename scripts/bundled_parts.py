@@ -54,7 +54,7 @@ INSIDE: Final = {
 }
 """Libraries linked into the packages' own files, or among them."""
 
-OWN_CODE: Final = frozenset({"charset-normalizer", "protobuf", "python-ldap", "wcwidth"})
+OWN_CODE: Final = frozenset({"cbor2", "charset-normalizer", "protobuf", "python-ldap", "wcwidth"})
 """Packages whose compiled files contain no other libraries. python-ldap uses the system's libldap."""
 
 _LIBRARIES: Final = {

@@ -24,7 +24,7 @@ from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.review.deciders import ConflictChecker, active_deciders, find_visible_to
 from approvals.states import ANNOUNCED
 from core.database import row_lease, shared_clock
-from core.text.invisible import text_for_people
+from core.mail import make_email
 from keys.models import Person
 from keys.permissions.scopes import is_confined
 
@@ -39,7 +39,6 @@ MAX_ATTEMPTS = 10
 """With the pauses between attempts, about four hours. Then the message is given up."""
 LEASE = timedelta(minutes=5)
 """How long a worker may take for one message before it counts as lost."""
-SUBJECT_PREFIX = "[Directory gateway]"
 
 _RECIPIENT_ERRORS = (SMTPRecipientsRefused, SMTPDataError, SMTPNotSupportedError, ValueError)
 """Errors that concern one recipient alone; other recipients can still be served."""
@@ -218,15 +217,11 @@ def render_email(
         "items": [_item(request, confined=confined) for request in requests[:_MAX_DETAILED]],
         "more": len(requests) - _MAX_DETAILED,
     }
-    return EmailMessage(
-        subject=text_for_people(f"{SUBJECT_PREFIX} {_subject(audience, requests)}"[:200]),
-        body=text_for_people(render_to_string(f"approvals/mail/{template}.txt", context)),
-        to=[address],
-        # RFC 3834: suppresses out-of-office answers. The other header is for people's mail filters.
-        headers={
-            "Auto-Submitted": "auto-generated",
-            "X-Directory-Gateway": "outcome" if audience is Audience.REQUESTER else "approval-needed",
-        },
+    return make_email(
+        address,
+        subject=_subject(audience, requests),
+        body=render_to_string(f"approvals/mail/{template}.txt", context),
+        about="outcome" if audience is Audience.REQUESTER else "approval-needed",
     )
 
 

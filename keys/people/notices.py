@@ -5,11 +5,10 @@ from typing import Final
 
 import structlog
 from django.conf import settings
-from django.core.mail import EmailMessage
 from django.db import transaction
 
+from core.mail import make_email
 from core.redis.broker import BrokerUnavailable, send_task
-from core.text.invisible import text_for_people
 from keys.models import Person
 
 MAIL_TASK = "gateway.tasks.mail_notice"
@@ -47,9 +46,5 @@ def send(person_id: int, event: str) -> None:
         "If you know nothing of it, tell your administrators at once.",
         f"{account}/console/account" if account else "",
     ]
-    EmailMessage(
-        subject=f"[Directory gateway] {event.capitalize()}",
-        body=text_for_people("\n\n".join(filter(None, lines))),
-        to=[person.email],
-        headers={"Auto-Submitted": "auto-generated", "X-Directory-Gateway": "account"},
-    ).send()
+    body = "\n\n".join(filter(None, lines))
+    make_email(person.email, subject=event.capitalize(), body=body, about="account").send()

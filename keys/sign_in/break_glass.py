@@ -5,15 +5,14 @@ from typing import Final
 
 import structlog
 from django.conf import settings
-from django.core.mail import EmailMessage
 from django.db import transaction
 
 from audit import security
 from audit.webhooks.events import enqueue_break_glass
 from core.database import shared_clock
+from core.mail import make_email
 from core.redis.broker import BrokerUnavailable, send_task
 from core.shapes import render_timestamp
-from core.text.invisible import text_for_people
 from keys.models import Person
 
 MAIL_TASK: Final = "gateway.tasks.mail_break_glass_use"
@@ -44,10 +43,7 @@ def _enqueue(sentence: str) -> None:
 def mail_superusers(sentence: str) -> None:
     """Send the e-mail; raises OSError if the mail server does not take it."""
     told = Person.objects.filter(is_superuser=True, is_active=True).exclude(email="")
+    subject = "The break-glass account was used"
+    body = f"{sentence}\n\nIf you know nothing of it, look into the operations log at once."
     for address in told.order_by("email").values_list("email", flat=True).distinct():
-        EmailMessage(
-            subject="[Directory gateway] The break-glass account was used",
-            body=text_for_people(f"{sentence}\n\nIf you know nothing of it, look into the operations log at once."),
-            to=[address],
-            headers={"Auto-Submitted": "auto-generated", "X-Directory-Gateway": "break-glass"},
-        ).send()
+        make_email(address, subject=subject, body=body, about="break-glass").send()
