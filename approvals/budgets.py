@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from approvals.models import BudgetUse
 from approvals.supervision import Assessment
 from audit.webhooks import events as webhooks
-from core import configuration
 from core.call import Call, CredentialKind
+from core.configuration_sections import Section
 from core.database import shared_clock
 from core.database.own_rows import lock_record
 from core.operation import Risk
@@ -82,8 +82,8 @@ class Budget:
         }
 
     @property
-    def exceeded(self) -> Message:
-        """The sentence that it is used up."""
+    def sentence(self) -> Message:
+        """Says that it is used up."""
         return message(
             "{holder} has used up its budget of {limit} {risk} changes in {period}.",
             holder=_WORDS[self.of],
@@ -115,7 +115,7 @@ def find_exceeded(budgets: Iterable[Budget], risk: Risk, changes: int = 1) -> Bu
 
 def with_exceeded(assessment: Assessment, exceeded: Budget) -> Assessment:
     """An assessment that says first that the change waits because a budget is used up."""
-    reason = exceeded.exceeded
+    reason = exceeded.sentence
     return replace(assessment, reasons=(reason, *assessment.reasons), plain_reasons=(reason, *assessment.plain_reasons))
 
 
@@ -163,7 +163,7 @@ class Ledger:
             "owner": call.person.username,
             "keyName": call.credential.name,
         }
-        webhooks.enqueue_exceeded_budget(facts, exceeded.exceeded)
+        webhooks.enqueue_exceeded_budget(facts, exceeded.sentence)
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def _limits_of_key(key: ApiKey) -> list[Budget]:
     return _limits("key", str(key.id), settings.CONFIGURATION.Budgets.Key, own=key)
 
 
-def _limits(of: Holder, holder: str, configured: configuration.Budget, *, own: ApiKey | None = None) -> list[Budget]:
+def _limits(of: Holder, holder: str, configured: Section, *, own: ApiKey | None = None) -> list[Budget]:
     """The limits of a holder: those configured, but for those that a key has of its own."""
     limits = []
     for risk, period in product((Risk.DESTRUCTIVE, Risk.SECURITY), _PERIODS):
@@ -206,21 +206,15 @@ def _limits(of: Holder, holder: str, configured: configuration.Budget, *, own: A
 
 def _with_remainders(budgets: Iterable[Budget], used: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[Budget]:
     """The budgets with what remains of them, by what their holders have used."""
-    return [
-        replace(
-            each,
-            remaining=max(
-                0,
-                each.limit
-                - sum(
-                    changes
-                    for at, changes in used.get(each.holder, {}).get(each.risk.value, {}).items()
-                    if at >= _bucket(before=_PERIODS[each.period])
-                ),
-            ),
+    counted = []
+    for budget in budgets:
+        buckets, oldest = (
+            used.get(budget.holder, {}).get(budget.risk.value, {}),
+            _bucket(before=_PERIODS[budget.period]),
         )
-        for each in budgets
-    ]
+        made = sum(changes for at, changes in buckets.items() if at >= oldest)
+        counted.append(replace(budget, remaining=max(0, budget.limit - made)))
+    return counted
 
 
 def _bucket(*, before: int = 0) -> str:

@@ -48,6 +48,9 @@ SECONDS_OF_ABSENCE = 2.0
 class NotRecorded(ServiceUnavailable):
     """The operations log cannot be written, so the operation was not carried out."""
 
+    def __init__(self) -> None:
+        super().__init__(message("The operation cannot be recorded, so it was not carried out."))
+
 
 Changes = Iterable[Mapping[str, Any]]
 """`{"attribute", "before": [...], "after": [...]}` each."""
@@ -136,7 +139,7 @@ def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None
             OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0].operation)
-        raise NotRecorded(message("The operation cannot be recorded, so it was not carried out.")) from error
+        raise NotRecorded from error
 
 
 @tracing.traced("record intents")

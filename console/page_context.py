@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from console.menu import MENU, MenuEntry, entries_for
 from core import shown_once
 from core.call import Call
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.errors import GatewayError, MethodNotAllowed, Unauthorized
 from core.operation import Effect, Operation, find_operation
 from core.rate_limits import require_below_limit

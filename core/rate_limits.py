@@ -16,7 +16,7 @@ from django.conf import settings
 from django_ratelimit.core import get_usage
 from redis import RedisError
 
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.errors import RateLimited, ServiceUnavailable
 from core.operation import RateCategory
 from core.redis.clients import QuickRedis, RedisUnavailable, Script

@@ -25,7 +25,6 @@ def _require_private(scheme: str) -> str:
 
 Network = Annotated[str, AfterValidator(_require_network)]
 PositiveInt = Annotated[int, Field(gt=0)]
-NaturalInt = Annotated[int, Field(ge=0)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=3600)]
 AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 LetterInAccountNames = Annotated[str, StringConstraints(pattern=r"^[^=A-Z]=[a-z0-9-]*$")]

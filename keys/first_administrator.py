@@ -18,7 +18,7 @@ from audit import security
 from audit.model_changes.recording import recorded
 from audit.models import OperationRecord
 from core.call import Call
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.database.own_rows import lock_record
 from core.errors import Conflict, invalid_member
 from core.rate_limits import CountersUnavailable, address_subject, usage_of

@@ -29,7 +29,7 @@ from active_directory import (
 from audit import log
 from audit.models import Outcome
 from core.call import Call
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.rate_limits import require_below_limit
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection

@@ -89,7 +89,7 @@ def record_intents(
             records = iter(log.record_intents(call, admitted, seconds_until_write=seconds_until_write, durable=False))
             return [next(records) if budget is None else budget for budget in exceeded]
     except (DatabaseError, InterfaceError) as error:
-        raise log.NotRecorded(message("The operation cannot be recorded, so it was not carried out.")) from error
+        raise log.NotRecorded from error
 
 
 def _write(change: Change) -> Answer:

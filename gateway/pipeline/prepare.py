@@ -22,7 +22,7 @@ from approvals.supervision import Assessment
 from audit import log
 from core import tracing
 from core.call import Call, Surface
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.deadlines import require_time
 from core.errors import Forbidden, GatewayError, RateLimited, ServiceUnavailable
 from core.operation import Effect, Operation, Risk

@@ -30,7 +30,7 @@ from oauthlib.common import generate_token
 
 from audit.model_changes.recording import call_of_gateway, recorded
 from audit.webhooks.download import NotFetched, fetch_json
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.errors import ServiceUnavailable
 from core.rate_limits import address_subject, require_below_limit
 from core.text.invisible import has_invisible

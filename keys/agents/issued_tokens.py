@@ -11,7 +11,7 @@ from django.utils import timezone
 from oauth2_provider.models import set_token_value
 from oauthlib.common import generate_token
 
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.oauth import REFRESH_TOKEN_SECONDS
 from core.rate_limits import require_below_limit
 from keys.agents import grants

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
@@ -27,7 +28,7 @@ class NotConfirmed(GatewayError):
     status, code, title = 422, "Approvals.CodeWrong", "The second factor was not confirmed"
 
 
-class DecisionBody(Body):
+class DecisionBody(Body, ABC):
     """Base of bodies of decisions, which a passkey may have to confirm.
 
     What confirms is checked before the operation's transaction, whose rollback would undo the count of wrong codes.
@@ -43,9 +44,9 @@ class DecisionBody(Body):
         ),
     ] = None
 
-    def decided(self, id: UUID | None) -> str:
+    @abstractmethod
+    def purpose(self, id: UUID | None) -> str:
         """What a passkey confirms, as `decision_purpose` says; `id` is that in the operation's path."""
-        raise NotImplementedError
 
 
 class ConfirmedBody(DecisionBody):
@@ -99,7 +100,7 @@ def confirm(call: Call, body: DecisionBody, id: UUID | None = None) -> Call:
         return call
     if body.passkey is not None:
         try:
-            passkeys.verify(call, body.passkey, purpose=body.decided(id), session=call.credential.id, person=person)
+            passkeys.verify(call, body.passkey, purpose=body.purpose(id), session=call.credential.id, person=person)
         except SignInRefused:
             detail = message("The passkey did not confirm this decision. Try again.")
             raise NotConfirmed.naming(detail, pointer="#/passkey") from None

@@ -4,7 +4,7 @@ from django.conf import settings
 from typing_extensions import TypedDict
 
 from core.call import Call
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from core.operation import rest_operation
 from keys.sign_in.oidc.providers import ProviderSilent, keys_of, label_of, metadata_of
 

@@ -11,7 +11,7 @@ from approvals import budgets
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.call import SupervisionLevel
-from core.configuration import Budget
+from core.configuration_sections import Budget
 from directory.models import DirectoryConnection
 from gateway import tasks
 from lab.directory import Directory

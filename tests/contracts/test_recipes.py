@@ -12,7 +12,7 @@ from django.utils.translation import gettext, override
 from console.directory.accounts import STATE_GROUPS
 from console.directory.objects.form import SECTIONS, TITLES
 from console.menu import MENU, MenuEntry
-from core.configuration import RateLimit, RateLimitingSection
+from core.configuration_sections import RateLimit, RateLimitingSection
 from core.operation import SIGNED_IN, Operation, RateCategory, find_operation, operations
 from directory.queries.account_searches import AccountState
 from directory.security.needed_rights import USUAL_ATTRIBUTES

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.errors import RateLimited
 from core.rate_limits import CountersUnavailable, require_below_limit, usage_of
 from lab.services import free_port

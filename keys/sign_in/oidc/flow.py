@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
 
 from audit.webhooks.download import NotFetched
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from keys.sign_in.oidc.providers import exchange_code, metadata_of, secret_of
 from keys.sign_in.oidc.tokens import NotVerified, verify_id_token
 

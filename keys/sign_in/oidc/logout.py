@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urlsplit
 from django.core.cache import cache
 from redis import RedisError
 
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from core.errors import NotFound, ServiceUnavailable
 from keys.sign_in import sessions
 from keys.sign_in.oidc.provider_sessions import ProviderSession

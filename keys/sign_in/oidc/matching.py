@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from active_directory import And, Equals, Not, Scope, text_to_sid
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from directory import errors as directory_errors
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection

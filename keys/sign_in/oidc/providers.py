@@ -15,7 +15,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from audit.webhooks.download import NotFetched, fetch_json
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from core.errors import NotFound, ServiceUnavailable
 from core.text.messages import message
 

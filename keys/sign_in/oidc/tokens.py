@@ -10,7 +10,7 @@ from authlib.oidc.core import CodeIDToken
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
 
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from keys.sign_in.oidc.providers import keys_of
 
 LEEWAY: Final = 60

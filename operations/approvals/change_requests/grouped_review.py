@@ -323,7 +323,7 @@ class DecideTogether(ConfirmedBody):
             raise ValueError(message("a rejection needs a comment"))
         return self
 
-    def decided(self, id: UUID | None) -> str:
+    def purpose(self, id: UUID | None) -> str:
         return decision_purpose(self.decision, [(item.id, item.digest) for item in self.change_requests])
 
 

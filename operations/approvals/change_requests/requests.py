@@ -76,7 +76,7 @@ class ApproveChangeRequest(ConfirmedBody):
     digest: Annotated[str, Field(description="The `digest` shown with the request, so that nobody approves another.")]
     comment: Comment | None = None
 
-    def decided(self, id: UUID | None) -> str:
+    def purpose(self, id: UUID | None) -> str:
         return decision_purpose("approve", [(id, self.digest)])
 
 
@@ -87,7 +87,7 @@ class RejectChangeRequest(DecisionBody):
 
     comment: Annotated[Comment, AfterValidator(require_text), Field(description="Why; the requester reads it.")]
 
-    def decided(self, id: UUID | None) -> str:
+    def purpose(self, id: UUID | None) -> str:
         return decision_purpose("reject", [(id, "")])
 
 

@@ -23,7 +23,7 @@ from audit.chain.verification import find_tampering
 from audit.chain.walk import Finding
 from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord, UnsealedRecord, VerifiedRange
-from core.configuration import OperationsLogSection
+from core.configuration_sections import OperationsLogSection
 from gateway import tasks
 from tests.audit.calls import CALL
 from tests.audit.chain.sealed_log import cut_off, execute, fill, key_of, put_into_list, unlist, verify, write_change

@@ -29,7 +29,7 @@ from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from audit.read_buffer import SEALED_FROM, reads
 from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
-from core.configuration import WebhooksSection
+from core.configuration_sections import WebhooksSection
 from core.ip_addresses import may_be_reached
 from directory.shapes.proposal import Target
 from keys.models import Person

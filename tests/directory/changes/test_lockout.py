@@ -11,7 +11,7 @@ from django.db import connections
 from django.test import Client
 
 from audit.models import OperationRecord
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from directory.models import DirectoryConnection
 from lab.commands import PROJECT
 from lab.directory import PASSWORD, Directory

@@ -10,7 +10,7 @@ from active_directory import Client, error_from
 from audit.models import OperationRecord
 from core import rate_limits
 from core.call import SupervisionLevel
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from directory.models import DirectoryConnection
 from lab.directory import PASSWORD, Directory
 from tests.support.cast import Console, Integration, make_integration, make_person

@@ -14,7 +14,7 @@ from active_directory import Client
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading

@@ -10,7 +10,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from audit.models import OperationRecord
-from core.configuration import AgentsSection
+from core.configuration_sections import AgentsSection
 from directory.models import DirectoryConnection
 from keys.agents import grants
 from keys.models import Person

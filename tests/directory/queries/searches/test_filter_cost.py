@@ -14,7 +14,7 @@ from redis import Redis
 from active_directory import Client, Scope, ServerSettings
 from active_directory import streaming as ldap_streaming
 from core.call import Surface
-from core.configuration import SearchesSection
+from core.configuration_sections import SearchesSection
 from core.operation import Operation, operations
 from core.redis import clients
 from directory.queries.searches import concurrency

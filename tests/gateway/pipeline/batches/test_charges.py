@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from lab.directory import Directory
 from tests.gateway.pipeline.batches.sending import send, titled
 from tests.support.cast import Integration, make_integration

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit.models import OperationRecord
-from core.configuration import RateLimit
+from core.configuration_sections import RateLimit
 from directory.models import DirectoryConnection
 from tests.support.agent_tools import ACCEPTED, send, send_with_envelope
 from tests.support.agents import Agent

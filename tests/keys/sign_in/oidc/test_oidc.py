@@ -13,7 +13,7 @@ from joserfc.jwk import RSAKey
 from structlog.testing import capture_logs
 
 from audit.models import EndpointFormat, WebhookDelivery, WebhookEndpoint
-from core.configuration import OidcProvider
+from core.configuration_sections import OidcProvider
 from keys.models import Person, PersonSession
 from keys.sign_in import break_glass, second_factor
 from keys.sign_in.oidc import providers
@@ -42,7 +42,7 @@ def provider(two_providers: tuple[Provider, Provider], configure: Configure, tmp
     """The first of two configured providers, both as they should be."""
     (tmp_path / "secret").write_text(f"{SECRET}\n")
     configured = []
-    for name, each in zip(("work", "other"), two_providers, strict=True):
+    for name, each in zip(("staff", "other"), two_providers, strict=True):
         each.claims, each.header, each.metadata, each.is_away, each.signs_with = {}, {}, {}, False, None
         each.fetched.clear()
         configured.append(
@@ -74,7 +74,7 @@ def ada(domain: Domain, directory: Directory, organizational_unit: str, provider
     return guid
 
 
-def begin(client: Client, name: str = "work") -> str:
+def begin(client: Client, name: str = "staff") -> str:
     response = client.get(f"/console/sign-in/at/{name}?next=/console/changes/")
     assert response.status_code == 302
     return str(response["Location"])
@@ -107,12 +107,12 @@ def why_refused(client: Client, provider: Provider, **changes: str | None) -> st
 
 def test_it_works(client: Client, provider: Provider, ada: UUID, directory: Directory) -> None:
     page = client.get("/console/sign-in").content.decode()
-    assert "Sign in with The work account" in page
+    assert "Sign in with The staff account" in page
     assert 'name="password"' in page
     assert (response := sign_in(client, provider))["Location"] == "/console/changes/", response
     person = Person.objects.get(object_guid=ada)
     session = PersonSession.objects.get(person=person)
-    assert (session.provider, session.provider_subject) == ("work", "ada")
+    assert (session.provider, session.provider_subject) == ("staff", "ada")
     assert client.get("/rest/session").json()["user"]["username"] == "corp\\ada.l"
     # Whoever has a second factor is asked for its code, too, and the session is still one of the provider's.
     enrolment = second_factor.enrol(person)
@@ -200,7 +200,7 @@ def test_an_answer_belongs_to_one_browser_one_provider_and_one_sign_in(
         with capture_logs() as logs:
             come_back(browser, place, code=code, iss=provider.issuer)
     assert [line["problem"] for line in logs if "problem" in line] == ["no sign-in of this browser has this state"]
-    mixed = other.authenticate(begin(browser, "other")).replace("/at/other/", "/at/work/")
+    mixed = other.authenticate(begin(browser, "other")).replace("/at/other/", "/at/staff/")
     before = provider.fetched.count("/oauth2/token")
     assert come_back(browser, mixed, iss=provider.issuer)["Location"] == "/console/sign-in"
     assert not is_signed_in(browser)
@@ -217,18 +217,18 @@ STATES: dict[str, Callable[[Directory, UUID], Any]] = {
 def test_who_is_matched(
     client: Client, provider: Provider, ada: UUID, directory: Directory, configure: Configure, settings: Any
 ) -> None:
-    work = settings.CONFIGURATION.SignIn.Oidc[0]
+    staff = settings.CONFIGURATION.SignIn.Oidc[0]
     named = {"objectSid": directory.sid(ada), "userPrincipalName": "ADA@corp.example.test"}
     for kind, value in named.items():
-        configure("SignIn", Oidc=(work.model_copy(update={"ClaimNames": kind}),))
+        configure("SignIn", Oidc=(staff.model_copy(update={"ClaimNames": kind}),))
         provider.claims["account"] = value
         assert sign_in(Client(), provider)["Location"] == "/console/changes/", kind
     provider.claims["account"] = "*"
     assert "no account" in why_refused(client, provider)
-    configure("SignIn", Oidc=(work.model_copy(update={"Directory": "elsewhere"}),))
+    configure("SignIn", Oidc=(staff.model_copy(update={"Directory": "elsewhere"}),))
     provider.claims["account"] = str(ada)
     assert "no account" in why_refused(client, provider)
-    configure("SignIn", Oidc=(work,))
+    configure("SignIn", Oidc=(staff,))
     person = Person.objects.get(object_guid=ada)
     Person.objects.filter(pk=person.pk).update(is_active=False)
     sign_in(client, provider)
@@ -253,15 +253,15 @@ def test_keys_are_exchanged_and_the_provider_is_away(
     assert "not exchanged" in why_refused_away(provider)
     providers._fetched.clear()
     browser = Client()
-    assert browser.get("/console/sign-in/at/work")["Location"] == "/console/sign-in"
+    assert browser.get("/console/sign-in/at/staff")["Location"] == "/console/sign-in"
     assert "does not answer" in browser.get("/console/sign-in").content.decode()
     assert is_signed_in(client)
     asked = len(provider.fetched)
-    assert browser.get("/console/sign-in/at/work")["Location"] == "/console/sign-in"
+    assert browser.get("/console/sign-in/at/staff")["Location"] == "/console/sign-in"
     assert len(provider.fetched) == asked  # others need not wait for it at once
     providers._fetched.clear()
     provider.is_away, provider.metadata = False, {"issuer": "https://evil.example"}
-    assert browser.get("/console/sign-in/at/work")["Location"] == "/console/sign-in"
+    assert browser.get("/console/sign-in/at/staff")["Location"] == "/console/sign-in"
     providers._fetched.clear()
     provider.metadata = {}
     assert "the file" in refused_secret(settings, provider)
@@ -298,7 +298,7 @@ def test_the_provider_ends_sessions(client: Client, provider: Provider, ada: UUI
         token = provider.sign(claims, header)
         return (
             Client(enforce_csrf_checks=True)
-            .post("/console/sign-in/at/work/signed-out", {"logout_token": token})
+            .post("/console/sign-in/at/staff/signed-out", {"logout_token": token})
             .status_code
         )
 
@@ -323,10 +323,10 @@ def test_the_provider_ends_sessions(client: Client, provider: Provider, ada: UUI
 
 
 def test_a_logout_token_is_no_id_token(provider: Provider, settings: Any) -> None:
-    work, now = settings.CONFIGURATION.SignIn.Oidc[0], int(time.time())
+    staff, now = settings.CONFIGURATION.SignIn.Oidc[0], int(time.time())
     claims = {"iss": provider.issuer, "aud": CLIENT, "iat": now, "exp": now + 60, "events": EVENT, "sub": "ada"}
     with pytest.raises(NotVerified, match="nonce"):
-        verify_id_token(work, provider.sign(claims, LOGOUT), nonce="n", access_token=None)
+        verify_id_token(staff, provider.sign(claims, LOGOUT), nonce="n", access_token=None)
 
 
 def test_deciding_takes_what_the_provider_says(
@@ -356,12 +356,12 @@ def test_deciding_takes_what_the_provider_says(
 
 def test_a_trial_shows_whom_the_claims_name_and_signs_nobody_in(provider: Provider, ada: UUID) -> None:
     console = Console(make_person("grace", superuser=True))
-    page = console.get("/console/people/providers/work").body.decode()
-    assert "http://testserver/console/sign-in/at/work/return" in page
+    page = console.get("/console/people/providers/staff").body.decode()
+    assert "http://testserver/console/sign-in/at/staff/return" in page
     assert 'class="notice bad"' not in page
 
     def trial(browser: Client = console.client) -> str:
-        place = provider.authenticate(console.client.get("/console/people/providers/work/try")["Location"])
+        place = provider.authenticate(console.client.get("/console/people/providers/staff/try")["Location"])
         return str(browser.get(come_back(browser, place)["Location"]).content.decode())
 
     shown = trial()
@@ -373,7 +373,7 @@ def test_a_trial_shows_whom_the_claims_name_and_signs_nobody_in(provider: Provid
     assert console.get("/rest/session").body["user"]["username"] == "grace"
     assert not Person.objects.filter(object_guid=ada).exists()
     assert "What the provider says" not in trial(Client())  # of another browser
-    assert Console(make_person()).get("/console/people/providers/work/try").status == 403
+    assert Console(make_person()).get("/console/people/providers/staff/try").status == 403
     assert console.get("/console/people/providers/another").status == 404
     assert 'class="badge good"' in console.get("/console/people/providers").body.decode()
 
