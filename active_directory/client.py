@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import islice
 from uuid import UUID
 
+from active_directory.coalesced_reads import CoalescedReads
 from active_directory.connections import connection
 from active_directory.connections.connection import (
     Attempts,
@@ -34,7 +35,6 @@ from active_directory.errors import (
 from active_directory.filters import ANYTHING, And, AnyGuid, Filter, Not, Or
 from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, CurrentSchema, Schema
 from active_directory.streaming import Query, Request, Scope, answer_each, stream
-from active_directory.together import Together
 from active_directory.writes import (
     ATTRIBUTES_TO_REWORD,
     Add,
@@ -72,7 +72,7 @@ class Client:
         self._pool = Pool(settings, opener, preferred_controller)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
         self._pace = Pace()
-        self._together = Together(settings.base_dn, self._read_whole, self._links)
+        self._coalesced_reads = CoalescedReads(settings.base_dn, self._read_whole, self._links)
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
 
@@ -158,17 +158,17 @@ class Client:
         deleted: bool = False,
         descriptor: bool = False,
         identities: bool = False,
-        together: bool = False,
+        coalesce: bool = False,
     ) -> Entry:
         """Read an object by objectGUID or distinguished name. Raises ``NotFound``.
 
         ``attributes`` None reads all that are not constructed. ``deleted`` also finds deleted objects; ``descriptor``
         adds nTSecurityDescriptor with owner, group and DACL; ``identities`` adds the objectGUIDs of the objects that
-        values name. Values returned in ranges are fetched completely. ``together`` allows one search for all who wait
+        values name. Values returned in ranges are fetched completely. ``coalesce`` allows one search for all who wait
         to read the same ``attributes``, objectGUID among them and none that are computed for base searches only.
         """
-        if together and isinstance(ref, UUID) and attributes is not None and self._server is None:
-            entry = self._together.read(ref.bytes_le, tuple(attributes))
+        if coalesce and isinstance(ref, UUID) and attributes is not None and self._server is None:
+            entry = self._coalesced_reads.read(ref.bytes_le, tuple(attributes))
             if entry is not None:
                 return entry
         query = Query(

@@ -177,7 +177,7 @@ def open_ledger(call: Call) -> Iterator[Ledger]:
 
 def _limits_of(call: Call) -> list[Budget]:
     configured, credential = settings.CONFIGURATION.Budgets, call.credential
-    if call.change_request_id is not None or call.directory is None:
+    if call.directory is None:
         return []
     limits = _limits("directory", str(call.directory.id), configured.Directory)
     if credential.kind is CredentialKind.AGENT_TOKEN:

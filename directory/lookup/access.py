@@ -69,16 +69,16 @@ def find_object(
     kinds: Collection[Kind] | None = None,
     attributes: Collection[str] = (),
     computed: Collection[str] = (),
-    together: bool = False,
+    coalesce: bool = False,
 ) -> Entry:
     """The entry a caller names, with these attributes.
 
     The `computed` attributes, which the directory computes for base searches only, are missing from an entry that comes
-    from a batch's prefetch. `together` allows one search for several callers (`Client.read`). Raises ObjectNotFound for
+    from a batch's prefetch. `coalesce` allows one search for several callers (`Client.read`). Raises ObjectNotFound for
     an object that does not exist or is not of these kinds, and Forbidden for a name outside the caller's scopes,
     whether or not it exists.
     """
-    entry = _find(call, reference, (*_CHECKED_ATTRIBUTES, *attributes), computed, is_confined=True, together=together)
+    entry = _find(call, reference, (*_CHECKED_ATTRIBUTES, *attributes), computed, is_confined=True, coalesce=coalesce)
     require_inside_scopes(call, entry.dn)
     if kinds is not None and kind_of(entry.object_classes) not in kinds:
         raise errors.ObjectNotFound
@@ -92,7 +92,7 @@ def _find(
     computed: Collection[str] = (),
     *,
     is_confined: bool = False,
-    together: bool = False,
+    coalesce: bool = False,
 ) -> Entry:
     """The entry below the connection's base: a GUID would also find objects in other naming contexts."""
     client, prefetch = client_of(call), prefetch_of(call)
@@ -100,7 +100,7 @@ def _find(
     wanted = tuple(dict.fromkeys(attributes))
     try:
         found = prefetch.find(client, name, wanted) if prefetch is not None and isinstance(name, UUID) else None
-        entry = found or client.read(name, (*wanted, *computed), together=together)
+        entry = found or client.read(name, (*wanted, *computed), coalesce=coalesce)
     except (NotFound, InvalidValue):  # a well-formed name may still be one that the directory rejects
         # First of all: a caller must not learn whether a name outside the scopes exists.
         if is_confined and isinstance(name, str):

@@ -65,8 +65,8 @@ def read_record(
     # Known policies tell whether an account is locked out. Otherwise the same read asks the domain controller for it.
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
     names = (*names, *also, *_version_attributes(call, kinds))
-    together = renderer.may_read_together and not (Kind.GROUP in kinds or also)
-    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, together=together))
+    coalesce = renderer.may_coalesce and not (Kind.GROUP in kinds or also)
+    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
     control = None if policies is None else computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
     seen = visibility_of(call).confined(entry) if call.scopes else entry
@@ -103,8 +103,8 @@ def _version_for(call: Call, entry: Entry) -> str:
 
 def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) -> DirectoryObject:
     names = ("uSNChanged", *_version_attributes(call, kinds))
-    together = "*" not in names
-    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, together=together))
+    coalesce = "*" not in names
+    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
     identity: ObjectIdentity = {
         "id": str(entry.guid),
         "kind": kind_of(entry.object_classes),

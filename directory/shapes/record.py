@@ -254,7 +254,7 @@ class Renderer:
         if COMPUTED_CONTROL in selection.to_read and COMPUTED_CONTROL not in (selection.shown or ()):
             spared = (name for name in selection.to_read if name != COMPUTED_CONTROL)
             self.to_read_with_policies = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
-        self.may_read_together = not selection.everything and not any(
+        self.may_coalesce = not selection.everything and not any(
             attribute is not None and attribute.constructed
             for attribute in map(schema.attribute, selection.shown or ())
         )

@@ -87,7 +87,7 @@ def test_what_is_computed_for_single_objects_only_is_read(integration: Integrati
     asked = ((None, True), (["mail"], True), (["mail", "tokenGroups"], False), (["*"], False))
     for names, together in asked:
         renderer = renderer_for(client.schema, names, {Kind.USER}, confidential=False)
-        assert renderer.may_read_together is together, names
+        assert renderer.may_coalesce is together, names
 
 
 def test_a_list_may_be_given_with_commas_or_repeated(integration: Integration, ada: UUID) -> None:

@@ -8,10 +8,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from active_directory import Client, Entry, NotFound, servers_asked
-from active_directory import together as module
+from active_directory import coalesced_reads as module
+from active_directory.coalesced_reads import CoalescedReads
 from active_directory.errors import Unavailable
 from active_directory.streaming import Query, Scope
-from active_directory.together import Together
 from lab.directory import Directory
 
 NAMES = ("objectGUID", "cn")
@@ -22,7 +22,7 @@ class Server:
     """Holds each search until it is told to answer it."""
 
     def __init__(self) -> None:
-        self.together = Together("DC=example", self.search, frozenset)
+        self.together = CoalescedReads("DC=example", self.search, frozenset)
         self.searches: list[tuple[Query, Future[Exception | None]]] = []
         self._sent = threading.Condition()
         self._pool = ThreadPoolExecutor(40)
@@ -158,7 +158,7 @@ def test_everybody_gets_their_own_object(monkeypatch: pytest.MonkeyPatch) -> Non
             raise Unavailable("down")
         return [Entry("CN=x", {"objectGUID": [guid]}) for guid in reversed(guids)]
 
-    together = Together("DC=example", search, frozenset)
+    together = CoalescedReads("DC=example", search, frozenset)
     chosen = [uuid4().bytes for _ in range(70)]
 
     def read(number: int) -> tuple[bytes, Entry | None]:
@@ -182,14 +182,14 @@ def test_it_is_the_read_by_itself(client: Client, directory: Directory, organiza
     names = ("objectGUID", "cn", "parentGUID", "memberOf", "msDS-User-Account-Control-Computed", "Description", "title")
     alone = client.read(user, names)
     with servers_asked() as asked:
-        entry = client.read(user, names, together=True)
+        entry = client.read(user, names, coalesce=True)
     assert (entry.dn, entry.attributes, entry.server) == (alone.dn, alone.attributes, alone.server)
     assert asked == {alone.server}
     with pytest.raises(NotFound):
-        client.read(uuid4(), names, together=True)
+        client.read(uuid4(), names, coalesce=True)
     outside = client.read(client.configuration_naming_context, ("objectGUID",)).guid
-    assert client.read(outside, names, together=True).guid == outside
+    assert client.read(outside, names, coalesce=True).guid == outside
     users: list[UUID] = [user, *(directory.add_user(parent=organizational_unit) for _ in range(5))]
     with ThreadPoolExecutor(6) as pool:
-        found = pool.map(lambda guid: client.read(guid, names, together=True).guid, users * 20)
+        found = pool.map(lambda guid: client.read(guid, names, coalesce=True).guid, users * 20)
         assert list(found) == users * 20

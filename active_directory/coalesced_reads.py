@@ -46,7 +46,7 @@ class _Read:
             self.woken.release()
 
 
-class Together:
+class CoalescedReads:
     """Reads objects below a base; `search` sends a query, and `links` are those of `Query`."""
 
     def __init__(self, base: str, search: Callable[[Query], list[Entry]], links: Callable[[], frozenset[str]]) -> None:
@@ -120,7 +120,7 @@ class Together:
                 read.wake()
 
 
-_ALL: "weakref.WeakSet[Together]" = weakref.WeakSet()
+_ALL: "weakref.WeakSet[CoalescedReads]" = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
