@@ -106,8 +106,10 @@ class TogetherItemJson(RequestLineJson):
     """One of the requests, with what its reader may do with it now.
 
     `differs` says in words how it differs from most of the others; `hindrance` why the reader may not approve it.
+    `protected` is whether its target is a protected object.
     """
 
+    protected: bool
     differs: list[str]
     mayApprove: bool
     mayReject: bool

@@ -16,6 +16,7 @@ from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
 from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
+from core.shapes import parse_guid
 from core.text.messages import translated
 from core.text.vocabulary import texts_by_name
 from directory.shapes.kinds import Kind
@@ -127,13 +128,14 @@ def review_group(page: PageContext) -> HttpResponseBase:
     found = page.perform("change-requests.read-together", query=selection)
     items = [_with_words(item) for item in found["items"]]
     waiting = [item for item in items if item["changeRequest"]["status"] == Status.PENDING]
+    memberships = _memberships(waiting)
     return page.render(
         "approvals/grouped_review.html",
         {
             "together": found,
             "headline": _headline(items, found["total"]),
-            **_union(items, found["union"]),
-            "memberships": _memberships(waiting),
+            **_union(items, [each for each in found["union"] if not memberships or each["attribute"] != "member"]),
+            "memberships": memberships,
             "selection": urlencode(selection),
             "fields": list(selection.items()),
             "is_group": "ids" not in selection and "," not in selection.get("groupOf", ""),
@@ -141,6 +143,8 @@ def review_group(page: PageContext) -> HttpResponseBase:
             "reasons": list(dict.fromkeys(item["changeRequest"]["reason"] for item in items)),
             "exceptions": [item for item in waiting if item["differs"]],
             "alike": [item for item in waiting if not item["differs"]],
+            "is_folded": len(waiting) > 25 and _says_all(waiting, found["union"]),
+            "just_decided": parse_guid(page.query["decided"]),
             "decided": [item for item in items if item["changeRequest"]["status"] != Status.PENDING],
             "waiting": len(waiting),
             "may_decide": any(item["mayReject"] for item in waiting),
@@ -194,8 +198,15 @@ def _union(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> dict[str
     }
 
 
+def _says_all(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> bool:
+    """Whether the union says all that the changes do, so that nobody has to read each of them."""
+    return all(item["changeRequest"]["risk"] == Risk.ORDINARY for item in items if not item["differs"]) and all(
+        len(each["values"]) == each["distinct"] and len(each["current"]) == each["distinctCurrent"] for each in union
+    )
+
+
 def _memberships(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Who joins and leaves each group, the sensitive groups first."""
+    """Who joins and leaves each group, protected groups first."""
     groups: dict[str, dict[str, Any]] = {}
     for item in items:
         change = item["facts"].change_of("member")
@@ -203,17 +214,19 @@ def _memberships(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         target = item["changeRequest"]["target"]["distinguishedName"]
         group = groups.setdefault(
-            target, {"group": item["facts"].target, "is_sensitive": False, "joins": [], "leaves": []}
+            target, {"group": item["facts"].target, "is_protected": False, "joins": [], "leaves": []}
         )
-        group["is_sensitive"] |= item["changeRequest"]["risk"] == Risk.SECURITY
+        group["is_protected"] |= item["protected"]
         for kind, names, others in (("joins", change.after, change.before), ("leaves", change.before, change.after)):
             group[kind] += [item["facts"].named(name) for name in names if name not in others]
-    return sorted(groups.values(), key=lambda each: (not each["is_sensitive"], each["group"].name.lower()))
+    return sorted(groups.values(), key=lambda each: (not each["is_protected"], each["group"].name.lower()))
 
 
 def _headline(items: list[dict[str, Any]], total: int) -> str:
     if len(items) == 1:
         return str(items[0]["words"])
+    if total == len(items):  # twenty people who join one group change one object
+        total = len({item["facts"].target for item in items})
     return describe_changes([item["facts"] for item in items], total)
 
 
@@ -223,17 +236,20 @@ def change_request_url(page: PageContext, request_id: UUID | str, **more: str) -
 
 
 def next_url(page: PageContext, *, decided: UUID | None = None, **which: str) -> str | None:
-    """The URL of the next request in the inbox that the person came from; None after the last.
+    """The URL of what comes next in the inbox that the person came from, a request or its group; None after the last.
 
     `which` are parameters of `change-requests.find-next`. The next page shows the outcome of the one just `decided`.
     """
     if not page.may("change-requests.find-next"):
         return None
     given = {name: value for name, value in which.items() if value}
-    found = page.perform("change-requests.find-next", query={**page.query_of(*_FILTERS), **given})["id"]
-    return (
-        change_request_url(page, found, **({"decided": str(decided)} if decided else {})) if found is not None else None
-    )
+    found = page.perform("change-requests.find-next", query={**page.query_of(*_FILTERS), **given})
+    if found["id"] is None:
+        return None
+    shown = {"decided": str(decided)} if decided else {}
+    if found["count"] > 1:
+        return page_url("changes-together") + filter_query(page, groupOf=found["id"], **shown)
+    return change_request_url(page, found["id"], **shown)
 
 
 @page_at("changes/together/decide", "changes-decide", "POST", form=review_group)

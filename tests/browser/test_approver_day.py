@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
@@ -13,7 +13,7 @@ from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person
 
-COUNT = 200
+UNITS, PEOPLE = 200, 60
 
 
 @pytest.fixture
@@ -21,41 +21,75 @@ def careful(transactional_db: None, domain: Domain) -> Integration:
     return make_integration(make_connection(domain), level=SupervisionLevel.ASK_EVERY_CHANGE)
 
 
-@pytest.fixture
-def units(directory: Directory, organizational_unit: str) -> list[UUID]:
-    return [directory.guid(directory.add_unit(f"Team {n:03}", parent=organizational_unit)) for n in range(COUNT)]
+class Keyboard:
+    """The keys that a person presses, counted."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.count = 0
+
+    def press(self, *keys: str) -> None:
+        press(self._page, *keys)
+        self.count += len(keys)
+
+    def type(self, text: str) -> None:
+        self._page.keyboard.type(text)
+        self.count += len(text)
 
 
-def hold_batch(careful: Integration, units: list[UUID]) -> None:
-    """A location for each of them; one gets another one, and of one who manages it is changed, too."""
-    items = [{"id": str(unit), "replace": {"l": "London"}} for unit in units]
-    items[31]["replace"] = {"l": "Lisbon"}
-    items[77]["replace"] = {"l": "London", "gPOptions": "1"}
-    answer = careful.post(
-        "/api/ad/organization-units/batch/update", {"items": items}, **{"X-Change-Reason": "The offices have moved"}
-    )
-    assert answer.body["queued"] == len(units), answer
+def hold_three_hundred(careful: Integration, directory: Directory, parent: str) -> list[UUID]:
+    """Three batches, and 38 single calls. In each crowd are some that differ from the others."""
+    units = [directory.guid(directory.add_unit(f"Team {n:03}", parent=parent)) for n in range(UNITS)]
+    people = [
+        directory.add_user(f"Person {n:02}", parent=parent, department="Legal" if n == 7 else "IT")
+        for n in range(PEOPLE)
+    ]
+    groups = [directory.add_group(name, parent=parent) for name in ("Analysts", "Vault")]
+    domain_admins = f"CN=Domain Admins,CN=Users,{directory.base_dn}"
+    directory.add_values(domain_admins, member=[directory.dn(groups[1])])
+    cities = [{"id": str(unit), "replace": {"l": "London"}} for unit in units]
+    cities[31]["replace"] = {"l": "Lisbon"}
+    cities[77]["replace"] = {"l": "London", "gPOptions": "1"}
+    departments = [{"id": str(person), "replace": {"department": "Sales"}} for person in people[:40]]
+    for path, items, why in (
+        ("organization-units/batch/update", cities, "The offices have moved"),
+        ("users/batch/update", departments, "One department"),
+        ("users/batch/delete", [{"id": str(person)} for person in people[40:]], "They have left"),
+    ):
+        answer = careful.post(f"/api/ad/{path}", {"items": items}, **{"X-Change-Reason": why})
+        assert answer.body["queued"] == len(items), answer
+    singles = [
+        *((f"users/{person}/reset-password", {"generate": True}, "Forgotten") for person in people[:14]),
+        *((f"groups/{groups[n == 5]}/members", {"add": [str(people[n])]}, "Joiners") for n in range(20)),
+        *((f"users/{person}/disable", None, "On leave") for person in people[20:26]),
+    ]
+    for path, body, why in singles:
+        answer = careful.post(f"/api/ad/{path}", body, **{"X-Change-Reason": why})
+        assert answer.status == 202, answer
+    directory.modify(people[20], userAccountControl="514")
+    assert ChangeRequest.objects.filter(status="pending").count() == 300
+    return units
 
 
-def test_two_hundred_of_one_batch(
-    sign_in: SignIn, careful: Integration, units: list[UUID], directory: Directory
+def test_three_hundred_by_keyboard(
+    sign_in: SignIn, careful: Integration, directory: Directory, organizational_unit: str
 ) -> None:
-    hold_batch(careful, units)
-    user = directory.add_user("Ada Lovelace", parent=directory.dn(units[0]))
-    assert careful.post(f"/api/ad/users/{user}/disable").status == 202
+    """Whoever decides them sees all that differs, and presses at most 150 keys."""
+    units = hold_three_hundred(careful, directory, organizational_unit)
     page = sign_in(make_person("grace", superuser=True), "/console/changes/")
-    main = page.locator("main")
-
+    main, keys = page.locator("main"), Keyboard(page)
+    exceptions = main.get_by_role("region", name="not like the other")
     lines = main.locator("tbody tr")
-    expect(lines).to_have_count(2)
-    expect(lines.first).to_contain_text("Change city and inheritance of group policies of 200 organizational units")
-    expect(lines.first).to_contain_text("The offices have moved")
-    expect(lines.first).to_contain_text("199 ordinary")
-    expect(lines.first).to_contain_text("1 security")
+    expect(lines).to_have_count(43)
     expect_good_looks(page, "inbox")
 
-    press(page, "j", "Enter")
-    exceptions = main.get_by_role("region", name="2 not like the others")
+    keys.press("/")
+    keys.type("offices")
+    keys.press("Enter")
+    expect(lines).to_have_count(1)
+    for text in ("Change city and inheritance of group policies of 200 organizational units", "199 ordinary"):
+        expect(lines).to_contain_text(text)
+    keys.press("j", "Enter")
     expect(exceptions.get_by_role("row", name="Team 031")).to_contain_text("City: Lisbon instead of London")
     expect(exceptions.get_by_role("row", name="Team 077")).to_contain_text("Security instead of ordinary")
     expect(exceptions.get_by_role("row", name="Team 077")).to_contain_text("Also changes Inheritance of group policies")
@@ -63,26 +97,87 @@ def test_two_hundred_of_one_batch(
     expect(main).to_contain_text("they would be applied")
     expect(main).to_contain_text("198 of 200 ticked")
     expect_good_looks(page, "together")
-
-    page.get_by_label("Comment").fill("Agreed with the offices")
-    press(page, "Tab", "a", "Enter")
+    keys.press("r")
+    keys.type("Agreed")
+    keys.press("Tab", "a", "Enter")
     expect(main).to_contain_text("198 of 198 approved.")
-    expect(main.get_by_role("row", name="Team 031")).to_be_visible()
-    expect(main.get_by_role("row", name="Team 077")).to_be_visible()
-    expect(main.locator("#progress")).to_contain_text("Applied 198")
-    expect_good_looks(page, "together-left")
-    assert directory.text(units[5], "l") == "London"
-    assert directory.text(units[31], "l") is None
-    assert set(ChangeRequest.objects.filter(status="applied").values_list("comment", "decided_by")) == {
-        ("Agreed with the offices", "grace")
-    }
-
-    page.get_by_role("checkbox", name="Team 031").check()
-    page.get_by_label("Comment").fill("Lisbon is closed")
-    page.get_by_role("button", name="Reject the ticked ones").click()
+    expect(exceptions.get_by_role("row")).to_have_count(3)
+    keys.press("j", "x", "r")
+    keys.type("Closed")
+    keys.press("Tab", "Tab", "Enter")  # past the button that approves
     expect(main).to_contain_text("1 of 1 rejected.")
-    press(page, "n")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Disable Ada Lovelace")
+    keys.press("j", "x", "a", "Enter")
+    expect(main).to_contain_text("None of them waits any more.")
+    expect(main.locator("#progress")).to_contain_text("Applied 199")
+    expect_good_looks(page, "together-left")
+    assert (directory.text(units[5], "l"), directory.text(units[31], "l")) == ("London", None)
+    assert ChangeRequest.objects.filter(status="applied", comment="Agreed", decided_by="grace").count() == 198
+
+    def search(text: str, count: int) -> None:
+        keys.press("b")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Approvals")
+        keys.press("/")
+        keys.type(text)
+        keys.press("Enter")
+        expect(lines).to_have_count(count)
+
+    search("joiners", 20)
+    keys.press("*", "t")
+    memberships = main.get_by_role("table", name="Memberships").locator("tbody tr")
+    expect(memberships.first).to_contain_text("Vault protected")
+    expect(memberships.first).to_contain_text("Person 05")
+    expect(memberships.last).to_contain_text("Person 00, Person 01")
+    expect(exceptions.get_by_role("row", name="Vault")).to_contain_text("A protected object")
+    expect_good_looks(page, "together-memberships")
+    keys.press("a", "Enter")
+    expect(main).to_contain_text("19 of 19 approved.")
+    keys.press("j", "x", "a", "Enter")
+    expect(main).to_contain_text("1 of 1 approved.")
+
+    search("forg", 14)
+    boxes = lines.get_by_role("checkbox")
+    boxes.first.click()
+    boxes.nth(12).click(modifiers=["Shift"])
+    expect(main).to_contain_text("13 of 14 ticked.")
+    keys.press("*", "t")
+    expect(main).to_contain_text("14 of 14 ticked.")
+    keys.press("a", "Enter")
+    expect(main).to_contain_text("14 of 14 approved.")
+
+    search("leave", 6)
+    keys.press("j", "x", *"jjjjj", "X", "t")
+    expect(main).to_contain_text("1 would not be applied now:")
+    expect(main).to_contain_text("5 of 6 ticked.")
+    expect_good_looks(page, "together-stale")
+    main.get_by_role("button", name="Reject the stale one").click()
+    expect(main).to_contain_text("1 of 1 rejected.")
+    expect(main).to_contain_text("5 of 5 ticked.")
+    keys.press("a", "Enter")
+    expect(main).to_contain_text("5 of 5 approved.")
+
+    search("one d", 1)
+    keys.press("j", "Enter")
+    expect(exceptions.get_by_role("row", name="Person 07")).to_contain_text("Department so far: Legal instead of IT")
+    keys.press("a", "Enter")
+    expect(main).to_contain_text("39 of 39 approved.")
+    keys.press("j", "x", "r")
+    keys.type("Why?")
+    keys.press("Tab", "Tab", "Enter")
+    expect(main).to_contain_text("1 of 1 rejected.")
+
+    page.goto("/console/changes/")
+    expect(lines).to_have_count(1)
+    keys.press("j", "Enter")
+    expect(main.get_by_role("region", name="What is lost")).to_be_visible()
+    expect(main.get_by_role("listitem").filter(has_text="Person 59")).to_be_visible()
+    expect(main).to_contain_text("they would be applied")
+    expect_good_looks(page, "together-deletions")
+    keys.press("a", "Enter")
+    expect(main).to_contain_text("20 of 20 approved.")
+    expect(main.locator("#progress")).to_contain_text("Applied 20")
+    assert not ChangeRequest.objects.filter(status="pending").exists()
+    assert ChangeRequest.objects.filter(status="applied").count() == 297
+    assert keys.count <= 150, keys.count
 
 
 def test_from_one_to_the_next(

@@ -61,7 +61,7 @@ document.addEventListener("change", (event) => {
 // A change whose forecast failed (`data-exception`, its id) is unticked: the person has to tick it deliberately.
 document.addEventListener("htmx:afterSwap", (event) => {
   for (const exception of event.target.querySelectorAll("[data-exception]")) {
-    const box = document.querySelector(`input[name=change][value^="${CSS.escape(exception.dataset.exception)}"]`);
+    const box = document.querySelector(`input[type=checkbox][name=change][value^="${CSS.escape(exception.dataset.exception)}"]`);
     if (!box) continue;
     box.checked = false;
     box.dispatchEvent(new Event("change", { bubbles: true }));

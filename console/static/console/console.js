@@ -85,6 +85,7 @@ document.addEventListener("keydown", (event) => {
   if (!wanted) return;
   event.preventDefault();
   wanted.closest("details:not([open]):not(:has(> summary:focus))")?.setAttribute("open", "");
+  if (wanted.matches("input[type=search]")) wanted.select();
   if (wanted.matches("input, select, textarea, [data-key-focuses]")) wanted.focus();
   else wanted.click();
 });

@@ -167,6 +167,7 @@ def _item(
     line = line_as_json(call, row, record)
     return {
         **line,
+        "protected": row.protected,
         "differs": differs,
         "mayApprove": hindrance is None,
         "mayReject": may_reject,
@@ -180,6 +181,7 @@ class _Member:
 
     id: UUID
     risk: str
+    protected: bool
     change: ChangeFacts
     current: dict[str, str]
     """The values so far, in words, of attributes whose change lists all of them."""
@@ -199,7 +201,7 @@ def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
         for each in change.changes
         if change.action != "create" and (change.action == "delete" or not is_list(each))
     }
-    return _Member(id=row.id, risk=row.risk, change=change, current=whole)
+    return _Member(id=row.id, risk=row.risk, protected=row.protected, change=change, current=whole)
 
 
 def _union_of(members: Sequence[_Member]) -> list[CommonJson]:
@@ -236,6 +238,7 @@ def _most_frequent(values: Counter[str]) -> list[GivenValueJson]:
 def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
     """The reasons why some changes differ from the majority, by request. Without a majority there is no rule."""
     usual_risk = _majority_of(members, lambda member: member.risk)
+    usual_protection = _majority_of(members, lambda member: member.protected)
     usual_action = _majority_of(members, lambda member: member.change.operation)
     usual_kind = _majority_of(members, lambda member: member.change.kind)
     by_name = {
@@ -259,6 +262,8 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
     def reasons(member: _Member) -> Iterable[str]:
         if usual_risk is not None and member.risk != usual_risk:
             yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
+        if member.protected and usual_protection is False:
+            yield _("a protected object")
         if usual_action is not None and member.change.operation != usual_action:
             this, usual = (noun_label(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
             yield _("{this} instead of {usual}").format(this=this, usual=usual)

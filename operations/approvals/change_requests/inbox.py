@@ -144,9 +144,13 @@ class InboxLineJson(TypedDict):
 
 
 class NextJson(TypedDict):
-    """The request to look at next, null when there is none; and how many wait for the person's decision by now."""
+    """The request to look at next, null when there is none; and how many wait for the person's decision by now.
+
+    `count` is how many of them are in the same line of the inbox as that request.
+    """
 
     id: Id | None
+    count: int
     waiting: int
 
 
@@ -230,7 +234,8 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
         and hidden_reason(call, requests[id]) is None
     )
     next_id = next(decidable, None)
-    return {"id": str(next_id) if next_id else None, "waiting": waiting.count()}
+    count = waiting.filter(requests[next_id].of_same_call()).count() if next_id else 0
+    return {"id": str(next_id) if next_id else None, "count": count, "waiting": waiting.count()}
 
 
 def _ids_of_next(query: FindNext, requests: QuerySet[ChangeRequest], after: ChangeRequest | None) -> list[UUID]:

@@ -22,11 +22,11 @@ pytestmark = pytest.mark.django_db
 
 
 def ask(
-    name: str, change: AttributeChange, operation: str, risk: Risk = Risk.ORDINARY, object_id: UUID | None = None
+    name: str, change: AttributeChange, operation: str, object_id: UUID | None = None, *, protected: bool = False
 ) -> str:
     target = Target(id=object_id, kind="user", distinguished_name=f"CN={name},DC=corp")
-    held = hold(make_call(**call_named(operation)), target=target, changes=(change,))
-    ChangeRequest.objects.filter(id=held.id).update(operation=operation, risk=risk)
+    held = hold(make_call(**call_named(operation)), target=target, changes=(change,), protected=protected)
+    ChangeRequest.objects.filter(id=held.id).update(operation=operation, risk=Risk.ORDINARY)
     return str(held.id)
 
 
@@ -46,13 +46,14 @@ def test_a_group_says_what_it_overwrites_and_whom_it_lets_into_sensitive_groups(
 
     joins = AttributeChange("member", (), ("CN=Ada,DC=corp",))
     ids = [
-        ask("Analysts", joins, "groups.change-members"),
-        ask("Key Holders", joins, "groups.change-members", Risk.SECURITY),
+        *(ask("Analysts", joins, "groups.change-members") for _ in range(2)),
+        ask("Key Holders", joins, "groups.change-members", protected=True),
     ]
     page = words_of(console.get(f"/console/changes/together?ids={','.join(ids)}"))
     table = page[page.index("Joins it") :]
-    assert table.index("Key Holders") < table.index("sensitive") < table.index("Analysts")
+    assert table.index("Key Holders") < table.index("protected") < table.index("Analysts")
 
+    assert "A protected object" in page
     page = words_of(console.get(f"/console/changes/together?ids={ask('Gone', joins, 'users.delete')}"))
     assert "What is lost" in page
     assert "Becomes" not in page.partition("Each of them")[0]
