@@ -193,19 +193,24 @@ def group_finder(
     """A function that reads the groups that are members of groups of these names.
 
     Active Directory has an index for memberOf (`has_index`). Samba compares each group with each name, which takes
-    eight times as long as reading memberOf of all groups once. The nested ones are then picked here and read by
-    objectGUID, which a rename in between does not change.
+    eight times as long as reading memberOf of all groups once. The nested ones are then picked here. Their members
+    would be many to read of all groups, and are read by objectGUID, which a rename in between does not change.
     """
     wanted = tuple(attributes)
     if has_index:
         return lambda names: list(client.find_any((Equals("memberOf", name) for name in names), wanted, within=_GROUP))
-    inside: dict[str, list[bytes]] = {}
-    for group in client.search_domain(And(_GROUP, Present("memberOf")), ("objectGUID", "memberOf")):
-        for name in group.texts("memberOf"):
-            inside.setdefault(name, []).extend(group.values("objectGUID"))
+    is_small = "member" not in wanted
+    inside: dict[str, dict[bytes, Entry]] = {}
+    needs = dict.fromkeys(("objectGUID", "memberOf", *(wanted if is_small else ())))
+    for group in client.search_domain(And(_GROUP, Present("memberOf")), tuple(needs)):
+        for guid in group.values("objectGUID"):
+            for name in group.texts("memberOf"):
+                inside.setdefault(name, {})[guid] = group
 
     def find(names: Iterable[str]) -> list[Entry]:
-        found = {guid for name in names for guid in inside.get(name, ())}
+        found = {guid: group for name in names for guid, group in inside.get(name, {}).items()}
+        if is_small:
+            return list(found.values())
         return list(client.find_any((Equals("objectGUID", guid) for guid in found), wanted))
 
     return find

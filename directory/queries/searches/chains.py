@@ -91,7 +91,7 @@ def follow_chains(client: Client, condition: Filter) -> Followed:
             return term
         if chain.members is None or chain.is_short:
             return chain.condition
-        members = chain.members()
+        members = chain.members().names
         if is_negated or len(members) > _MAX_LISTED:
             left.append(term)
             return chain.condition
@@ -114,7 +114,7 @@ def follow_chains(client: Client, condition: Filter) -> Followed:
 
 
 def _rejector(listed: Listed) -> Callable[[Entry], bool]:
-    return lambda entry: entry.values("objectGUID")[0] not in listed
+    return lambda entry: entry.values("objectGUID")[0] not in listed.names
 
 
 def _is_direct_membership(term: Filter) -> TypeGuard[Equals]:

@@ -8,7 +8,9 @@ latter alone would not do: it stays when a member is renamed or deleted.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from struct import iter_unpack
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -40,20 +42,17 @@ class _Memory:
     def __contains__(self, group: bytes) -> bool:
         return group in self._members
 
-    def recall(self, group: Entry) -> list[bytes] | None:
+    def recall(self, group: Entry, names: bytes) -> bytes | None:
         """The objectGUIDs of the group's members, in the order of their names; None if they are not certain."""
         with self._lock:
             known = self._members.get(group.guid.bytes_le)
             if known is not None:
                 self._members.move_to_end(group.guid.bytes_le)
-        if known is None or known.state != _state(group, group.values("member")):
-            return None
-        return [known.guids[at : at + 16] for at in range(0, len(known.guids), 16)]
+        return None if known is None or known.state != _state(group, names) else known.guids
 
-    def remember(self, group: Entry, members: Sequence[tuple[bytes, str]]) -> None:
+    def remember(self, group: Entry, guids: bytes, names: bytes) -> None:
         """Remember the members of a group, if they are many."""
-        state = _state(group, [name.encode() for _, name in members])
-        new = _Members(state, b"".join(guid for guid, _ in members)) if len(members) >= _MANY else None
+        new = _Members(_state(group, names), guids) if len(guids) >= 16 * _MANY else None
         with self._lock:
             last = self._members.pop(group.guid.bytes_le, None)
             self._octets -= len(last.guids) if last else 0
@@ -64,33 +63,42 @@ class _Memory:
                 self._octets -= len(self._members.popitem(last=False)[1].guids)
 
 
-def _state(group: Entry, names: Sequence[bytes]) -> tuple[str | None, bytes, bytes]:
-    return group.server, b"".join(group.values("uSNChanged")), hashlib.sha256(b"\0".join(names)).digest()
+def _state(group: Entry, names: bytes) -> tuple[str | None, bytes, bytes]:
+    return group.server, b"".join(group.values("uSNChanged")), hashlib.sha256(names).digest()
+
+
+def unpacked(guids: bytes) -> Iterator[bytes]:
+    """The objectGUIDs that were joined."""
+    return map(itemgetter(0), iter_unpack("16s", guids))
 
 
 _memories: WeakKeyDictionary[Client, _Memory] = WeakKeyDictionary()
 
 
-def read_members(client: Client, groups: Iterable[bytes]) -> dict[bytes, str]:
-    """The names, by objectGUID, of the members of groups, which are given by theirs.
+def read_members(client: Client, groups: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    """The objectGUIDs and the names of the members of each group that has any; each joined, names with NUL.
 
-    They include members that the gateway's account may not read, and those of other domains.
+    Groups are given by their objectGUIDs. Members include those that the gateway's account may not read, and those of
+    other domains.
     """
     memory = _memories.setdefault(client, _Memory())
-    members: dict[bytes, str] = {}
+    lists: list[tuple[bytes, bytes]] = []
     known: list[bytes] = []
     unknown: list[bytes] = []
     is_slow = is_samba(client)
     for group in groups:
         (known if is_slow and group in memory else unknown).append(group)
     for holder in client.read_each(known, _ATTRIBUTES, of_domain=True):
-        if (guids := memory.recall(holder)) is None:
+        names = b"\0".join(holder.values("member"))
+        if (guids := memory.recall(holder, names)) is None:
             unknown += holder.values("objectGUID")
         else:
-            members.update(zip(guids, holder.texts("member"), strict=True))
+            lists.append((guids, names))
     for holder in client.read_each(unknown, _ATTRIBUTES, of_domain=True, extended=True):
         found = [linked_object(value) for value in holder.values("member")]
-        members.update(found)
+        guids, names = b"".join(guid for guid, _ in found), "\0".join(name for _, name in found).encode()
+        if found:
+            lists.append((guids, names))
         if is_slow:
-            memory.remember(holder, found)
-    return members
+            memory.remember(holder, guids, names)
+    return lists

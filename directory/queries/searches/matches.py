@@ -70,6 +70,8 @@ class Order:
 
     def sorted(self, matches: Iterable[Match]) -> list[Match]:
         """The matches in order."""
+        if self.attribute is None:
+            return sorted(matches, key=attrgetter("guid"))
         present: list[Match] = []
         missing: list[Match] = []
         for match in matches:
@@ -140,7 +142,7 @@ def _redis(url: str) -> QuickRedis:
 
 def keep_snapshot(matches: Sequence[Match], page_size: int) -> Snapshot:
     """Keep the matches of later pages, which must all have this size."""
-    guids = b"".join(match.guid for match in matches)
+    guids = b"".join(map(attrgetter("guid"), matches))
     values = [match.value for match in matches[page_size - 1 :: page_size]]
     ends = encrypt(json.dumps(values, separators=(",", ":"))) if any(value is not None for value in values) else ""
     snapshot = Snapshot(f"{secrets.token_hex(8)}:{len(guids) + len(ends)}", len(matches))

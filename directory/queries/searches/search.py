@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple, cast
 
 from django.conf import settings
@@ -40,7 +40,7 @@ from directory.queries.searches.filters import (
     scope_filter,
     took_too_long,
 )
-from directory.queries.searches.listed import FEW, Listed, in_both, listed_in
+from directory.queries.searches.listed import FEW, Listed, in_both, in_order, listed_in, of_classes
 from directory.queries.searches.matches import Match, Order, Snapshot, Value, keep_snapshot, read_snapshot
 from directory.queries.searches.records import RecordMaker
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
@@ -249,12 +249,12 @@ class _SearchRun:
     def _accepts(self) -> list[Callable[[Entry], bool]]:
         given = [self._acceptor, *self._followed.accepts]
         if (named := self._followed.listed) is not None and self._listed is None:
-            given.append(lambda entry: entry.values("objectGUID")[0] in named)
+            given.append(lambda entry: entry.values("objectGUID")[0] in named.names)
         return [accept for accept in given if accept is not None]
 
     @cached_property
     def is_narrow(self) -> bool:
-        is_short = self._listed is not None and (self._is_list or len(self._listed) <= FEW)
+        is_short = self._listed is not None and (self._is_list or self._listed.size <= FEW)
         return is_short or self.query.scope == "base" or is_narrow(self._followed.condition)
 
     @cached_property
@@ -291,8 +291,8 @@ class _SearchRun:
         read twice, and Samba reads every match completely before it sends the first, and admits no write meanwhile.
         """
         listed, known = self._listed, _counts.get(self._key)
-        if listed is not None and (self._is_list or len(listed) <= limit):
-            known = len(listed)
+        if listed is not None and (self._is_list or listed.size <= limit):
+            known = listed.size
         if self._accepts or self.search.accept or (not self.is_narrow if known is None else known > limit):
             return None
         matches: list[Match] = []
@@ -314,8 +314,12 @@ class _SearchRun:
 
     def identify(self) -> Iterator[Match]:
         """All matches, in the order the directory finds them."""
-        if self._is_list and self.order.attribute is None:
-            return (Match(None, guid) for guid in self._listed or ())
+        listed, condition = self._listed, self._followed.condition
+        if listed is not None and self.order.attribute is None and not (self._accepts or self.search.accept):
+            if condition == ANYTHING:
+                return map(Match, repeat(None), in_order(listed, key=self._key))
+            if condition.attributes() == {"objectClass"}:
+                return map(Match, repeat(None), of_classes(self.client, condition, listed, key=self._key))
         return map(self.order.match, self.visible())
 
     def visible(self) -> Iterator[Entry]:
@@ -420,7 +424,7 @@ class _SearchRun:
             for base in self.area.bases
         )
         if self._listed is not None:
-            searches = [self.client.read_each(self._listed, attributes, of_domain=True, within=condition)]
+            searches = [self.client.read_each(self._listed.names, attributes, of_domain=True, within=condition)]
         try:
             for found in searches:
                 for entry in self.visibility.prefetched(found, (*self.order.needs, *self._needs)):

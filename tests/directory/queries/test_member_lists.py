@@ -27,12 +27,12 @@ LOCAL = (GroupType.DOMAIN_LOCAL | GroupType.SECURITY_ENABLED).signed
 DISTRIBUTION = GroupType.UNIVERSAL.signed
 
 
-def listed(integration: Integration, path: str, query: str = "") -> list[str]:
+def listed(integration: Integration, path: str, query: str = "", *, size: int = 1000) -> list[str]:
     """The ids of all pages."""
     found: list[str] = []
     cursor = ""
     while True:
-        answer = integration.get(f"/api/ad/{path}?pageSize=1000{query}{cursor}")
+        answer = integration.get(f"/api/ad/{path}?pageSize={size}{query}{cursor}")
         assert answer.status == 200, answer
         found += [item["id"] for item in answer.body["items"]]
         if answer.body["nextCursor"] is None:
@@ -353,30 +353,40 @@ def test_known_members_are_those_of_now(
     organizational_unit: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who was a member is only remembered while the group names the same members."""
+    """Who was a member is only remembered while the group names the same members, and what is a user for good."""
     monkeypatch.setattr(known_members, "_MANY", 1)
     inside, outside = (directory.add_unit(name, parent=organizational_unit) for name in ("Inside", "Outside"))
     people = [directory.add_user(f"member {number}", parent=inside) for number in range(5)]
-    group = directory.add_group(parent=inside, members=people)
+    machine = directory.add_computer(parent=inside)
+    group = directory.add_group(parent=inside, members=[*people, machine])
+    users = "&" + urlencode({"filter": f"(memberOf={escape(directory.dn(group))})"})
     confined = make_integration(connection, scopes=[directory.guid(inside)])
     extended: list[bool] = []
+    looked_at: list[int] = []
 
     class Listening(Query):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             if self.attributes == [*known_members._ATTRIBUTES]:
                 extended.append(self.has_extended_names)
+            elif self.attributes == ["objectGUID"] and "(objectClass=user)" in self.filter:
+                looked_at.append(self.filter.count("(objectGUID="))
 
     monkeypatch.setattr(client_module, "Query", Listening)
 
     def expect(*members: UUID, seen: Iterable[UUID] | None = None, again: bool = True) -> None:
         extended.clear()
-        assert listed(integration, f"groups/{group}/members") == ids(members)
+        assert listed(integration, f"groups/{group}/members", size=2) == ids([*members, machine])
         assert any(extended) is again
+        assert listed(integration, "users", users, size=2) == ids(members)
         extended.clear()
-        assert listed(integration, f"groups/{group}/members") == ids(members)
-        assert extended == [False]
-        assert listed(confined, f"groups/{group}/members") == ids(members if seen is None else seen)
+        looked_at.clear()
+        assert listed(integration, f"groups/{group}/members", size=2) == ids([*members, machine])
+        assert listed(integration, "users", users, size=2) == ids(members)
+        assert (extended, looked_at) == ([False] * 2, [1])
+        among = members if seen is None else seen
+        assert listed(confined, f"groups/{group}/members", size=1) == ids([*among, machine])
+        assert listed(confined, "users", users, size=1) == ids(among)
 
     def ids(guids: Iterable[UUID]) -> list[str]:
         return [str(guid) for guid in sorted(guids, key=lambda guid: guid.bytes_le)]
