@@ -38,6 +38,7 @@ class Directory:
         self.base_dn = base_dn
         self._login = (url, ca_file, bind_dn, bind_password)
         self.connection = self._connect()
+        self._changes_before = self._count_all_changes()
 
     def reconnect(self) -> None:
         """Connect again, after the domain controller was restarted or paused."""
@@ -252,6 +253,13 @@ class Directory:
         """Bind with a wrong password until the domain's policy locks the account."""
         for _ in range(10):
             self.can_sign_in(target, "wrong")
+
+    def count_changes(self) -> int:
+        """The number of changes that the domain controller has made since this client first connected."""
+        return self._count_all_changes() - self._changes_before
+
+    def _count_all_changes(self) -> int:
+        return int(self.read("", "highestCommittedUSN")["highestCommittedUSN"][0])
 
     def close(self) -> None:
         """End the connection."""

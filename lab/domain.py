@@ -55,6 +55,14 @@ class Domain:
         """The same as text."""
         return self.ca_file.read_text()
 
+    def renew(self) -> None:
+        """Start it again as it was provisioned, at the same address and with the same identifiers and certificates."""
+        controller = self.controller
+        controller.stop()
+        shutil.rmtree(controller.directory)
+        shutil.copytree(_template(recycle_bin=controller.recycle_bin), controller.directory)
+        controller.start_and_wait()
+
     def connect(self, *, url: str | None = None) -> Directory:
         """Connect an independent client as the administrator, perhaps through a proxy's URL. The caller closes it."""
         return Directory(

@@ -7,7 +7,7 @@ import gc
 import os
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ from directory.models import DirectoryConnection  # noqa: E402
 from keys.permissions import cache as permission_cache  # noqa: E402
 from tests.support.access_state import StateOfTest  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
+from tests.support.domains import client_of, renew_domains  # noqa: E402
 from tests.support.ldap_clients import ClientOfTests  # noqa: E402
 
 # The hash of a password says with how much work it was made, so every process can check these. Hundreds are made.
@@ -302,15 +303,29 @@ def domain_without_recycle_bin() -> Iterator[Domain]:
 @pytest.fixture(scope="session")
 def directory(domain: Domain) -> Iterator[Directory]:
     """An independent client of the domain, as its administrator."""
-    with closing(domain.connect()) as client:
+    with client_of(domain) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def tombstone_directory(domain_without_recycle_bin: Domain) -> Iterator[Directory]:
     """The same of the second domain."""
-    with closing(domain_without_recycle_bin.connect()) as client:
+    with client_of(domain_without_recycle_bin) as client:
         yield client
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Let what reads password policies end while the test's database is there: it may sign in to a directory anew.
+
+    The next module may begin with new domains.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "password policies":
+            thread.join(5)
+    yield
+    if nextitem is not None and nextitem.path != item.path and not any(gateway.is_running for gateway in _started):
+        renew_domains()
 
 
 @pytest.fixture
@@ -393,14 +408,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for gateway in _started:
             report.sections += [(each.name, log_tail(each.log_file, 60)) for each in gateway.services]
     return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown() -> None:
-    """Let what reads password policies end while the test's database is there: it may sign in to a directory anew."""
-    for thread in threading.enumerate():
-        if thread.name == "password policies":
-            thread.join(5)
 
 
 @pytest.hookimpl(tryfirst=True)
