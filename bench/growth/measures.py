@@ -168,9 +168,18 @@ def measures_of_directory(world: World) -> dict[str, Figures]:
         new = [{"name": f"New {uuid4().hex[:12]}", "parent": unit} for _ in range(20)]
         return get("POST", "/api/ad/users/batch/create", {"items": new})
 
-    def read_after_write() -> object:
+    def write_raw() -> None:
         raw.modify_s(f"CN=Person 00001,{unit}", [(ldap.MOD_REPLACE, "title", uuid4().hex.encode())])
+
+    def read_after_write() -> object:
+        write_raw()
         write()
+        return read()
+
+    def read_later() -> object:
+        """Read what is protected anew, which may be shown for two seconds."""
+        write_raw()
+        time.sleep(2.1)
         return read()
 
     found = {
@@ -197,12 +206,14 @@ def measures_of_directory(world: World) -> dict[str, Figures]:
             lambda: search("(&(objectCategory=person)(objectClass=user)(pwdLastSet=133000000000000000))"),
             times=1,
         ),
+        "read two seconds after somebody's write": world.measure(read_later, write_raw, times=1),
         "batch create of 20": world.measure(create, times=1),
     }
     operators = f"CN=Account Operators,CN=Builtin,{base}"
     guards = [("member", [f"CN=Guards,{groups}".encode()])]
     raw.modify_s(operators, [(ldap.MOD_DELETE, *each) for each in guards])
-    found["the same without protected accounts"] = world.measure(create, times=1)
+    found["the batch without protected accounts"] = world.measure(create, times=1)
+    found["the read without protected accounts"] = world.measure(read_later, write_raw, times=1)
     raw.modify_s(operators, [(ldap.MOD_ADD, *each) for each in guards])
     browser = world.browser
     found["the account's rights"] = world.measure(
