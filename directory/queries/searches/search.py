@@ -254,7 +254,7 @@ class _SearchRun:
 
     @cached_property
     def is_narrow(self) -> bool:
-        is_short = self._listed is not None and (self._is_list or self._listed.size <= FEW)
+        is_short = self._listed is not None and (self._is_list or len(self._listed.names) <= FEW)
         return is_short or self.query.scope == "base" or is_narrow(self._followed.condition)
 
     @cached_property
@@ -291,8 +291,10 @@ class _SearchRun:
         read twice, and Samba reads every match completely before it sends the first, and admits no write meanwhile.
         """
         listed, known = self._listed, _counts.get(self._key)
-        if listed is not None and (self._is_list or listed.size <= limit):
+        if listed is not None and self._is_list:
             known = listed.size
+        elif listed is not None and len(listed.names) <= limit:
+            known = len(listed.names)
         if self._accepts or self.search.accept or (not self.is_narrow if known is None else known > limit):
             return None
         matches: list[Match] = []
