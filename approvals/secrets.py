@@ -8,7 +8,7 @@ It is generated when the change is applied. A password that the requester chose 
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Case, DateTimeField, Value, When
+from django.db.models import Case, DateTimeField, Q, Value, When
 
 from approvals.models import ChangeRequest, Status
 from core.call import PersonRef
@@ -47,6 +47,14 @@ def may_take(person_id: int | None, change_request: ChangeRequest) -> bool:
         and until is not None
         and until > shared_clock.now()
     )
+
+
+def takeable_by(person_id: int | None) -> Q:
+    """The condition that selects the requests whose generated password the person would get now (`may_take`)."""
+    recipient = Q(secret_for_requester=True, requester_id=person_id) | Q(
+        secret_for_requester=False, decided_by_id=person_id
+    )
+    return recipient & Q(status=Status.APPLIED, secret_until__gt=shared_clock.now())
 
 
 def _recipient_id(change_request: ChangeRequest) -> int | None:

@@ -14,6 +14,7 @@ from approvals.models import Status
 from audit.model_changes.descriptions import find_audited_model
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
+from core import shown_once
 from core.errors import GatewayError
 from core.operation import Effect, Operation, Risk, operations
 from core.shapes import parse_guid
@@ -88,15 +89,17 @@ def inbox_line(page: PageContext, item: Mapping[str, Any]) -> dict[str, Any]:
     facts = [change_request_facts(each) for each in item["first"]]
     words = describe_change(facts[0])
     is_group = item["count"] > 1
+    names = list(dict.fromkeys(each["changeRequest"]["target"]["distinguishedName"] for each in item["first"]))[:3]
     return {
         **item,
         "is_group": is_group,
         "change": change,
+        "reason": change["reason"] if len({each["changeRequest"]["reason"] for each in item["first"]}) == 1 else None,
         "targetKind": first["targetKind"],
-        "headline": describe_changes(facts, item["count"]) if is_group else str(words),
+        "headline": describe_changes(facts, item["objects"]) if is_group else str(words),
         "beside": facts[0].target.account_and_place,
-        "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
-        "others": item["count"] - 3,
+        "names": names,
+        "others": item["objects"] - len(names),
         "details": [] if is_group else _first_details(words),
         "address": (
             page_url("changes-together") + filter_query(page, groupOf=change["id"])
@@ -129,6 +132,7 @@ def review_group(page: PageContext) -> HttpResponseBase:
     items = [_with_words(item) for item in found["items"]]
     waiting = [item for item in items if item["changeRequest"]["status"] == Status.PENDING]
     memberships = _memberships(waiting)
+    reason, times = Counter(item["changeRequest"]["reason"] for item in items).most_common(1)[0] if items else (None, 0)
     return page.render(
         "approvals/grouped_review.html",
         {
@@ -140,7 +144,7 @@ def review_group(page: PageContext) -> HttpResponseBase:
             "fields": list(selection.items()),
             "is_group": "ids" not in selection and "," not in selection.get("groupOf", ""),
             "first": items[0]["changeRequest"] if items else None,
-            "reasons": list(dict.fromkeys(item["changeRequest"]["reason"] for item in items)),
+            "reason": reason if 2 * times > len(items) else None,
             "exceptions": [item for item in waiting if item["differs"]],
             "alike": [item for item in waiting if not item["differs"]],
             "is_folded": len(waiting) > 25 and _says_all(waiting, found["union"]),
@@ -200,8 +204,14 @@ def _union(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> dict[str
 
 def _says_all(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> bool:
     """Whether the union says all that the changes do, so that nobody has to read each of them."""
-    return all(item["changeRequest"]["risk"] == Risk.ORDINARY for item in items if not item["differs"]) and all(
-        len(each["values"]) == each["distinct"] and len(each["current"]) == each["distinctCurrent"] for each in union
+    alike = {(item["changeRequest"]["risk"], item["changeRequest"]["reason"]) for item in items if not item["differs"]}
+    return (
+        len(alike) == 1
+        and alike.pop()[0] == Risk.ORDINARY
+        and all(
+            len(each["values"]) == each["distinct"] and len(each["current"]) == each["distinctCurrent"]
+            for each in union
+        )
     )
 
 
@@ -274,7 +284,7 @@ def decide(page: PageContext) -> HttpResponseBase:
     # Each reason once, with its count.
     for reason, count in Counter(item["problem"]["detail"] for item in decided["results"] if item["problem"]).items():
         messages.error(page.request, not_done.format(count=count, reason=reason))
-    return page.redirect_to(f"{page_url('changes-together')}?{urlencode(_selection(page))}")
+    return page.redirect_to(page_url("changes-together") + filter_query(page, **_selection(page)))
 
 
 def _decision(page: PageContext) -> str:
@@ -303,6 +313,24 @@ def progress(page: PageContext) -> HttpResponseBase:
         "approvals/_grouped_progress.html",
         {"together": found, "selection": urlencode(selection), "is_open": _has_unfinished(found)},
     )
+
+
+@page_at("changes/together/passwords", "changes-passwords", "GET", "POST", post="change-requests.reveal-secret")
+def passwords(page: PageContext) -> HttpResponseBase:
+    """Take the generated passwords of several requests, each once, and show them on one page, to be handed over."""
+    if not page.is_post:
+        return page.render("approvals/passwords.html", {"shown": shown_once.take(page.request)})
+    shown: list[dict[str, str]] = []
+    for request_id in page.request.POST.getlist("change"):
+        try:
+            given = page.perform("change-requests.reveal-secret", id=UUID(request_id))
+        except GatewayError as refusal:
+            messages.error(page.request, translated(refusal.detail))
+            continue
+        facts = change_request_facts(page.perform("change-requests.read-review", id=UUID(request_id)))
+        target = {"name": facts.target.name, "beside": facts.target.account_and_place}
+        shown.append({**target, "password": given["generatedPassword"]})
+    return page.redirect_showing(shown, "changes-passwords")
 
 
 def _has_unfinished(found: Mapping[str, Any]) -> bool:
@@ -337,6 +365,6 @@ def resubmit_together(page: PageContext) -> HttpResponseBase:
         except GatewayError as refusal:
             messages.error(page.request, translated(refusal.detail))
     if not new:
-        return page.redirect_to(f"{page_url('changes-together')}?{urlencode(_selection(page))}")
+        return page.redirect_to(page_url("changes-together") + filter_query(page, **_selection(page)))
     messages.success(page.request, _("These new requests have the present values."))
     return page.redirect_to(page_url("changes-together") + filter_query(page, ids=",".join(new)))

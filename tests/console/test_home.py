@@ -69,7 +69,8 @@ def test_what_waits_the_most_dangerous_first_then_the_oldest_and_not_ones_own() 
     named += [(f"N{number}", Risk.DESTRUCTIVE) for number in range(9)]
     for number, (name, risk) in enumerate(named):
         request = hold(make_call(**call_named(f"call-{number}")))
-        ChangeRequest.objects.filter(id=request.id).update(target_dn=f"CN={name},DC=corp", risk=risk)
+        own_line = {"key_id": str(number)}
+        ChangeRequest.objects.filter(id=request.id).update(target_dn=f"CN={name},DC=corp", risk=risk, **own_line)
     page = home("approvals.decide_change")
     assert 0 < page.index("of Dangerous") < page.index("of N0") < page.index("of Oldest"), "of any number"
     assert "of N8" not in page

@@ -205,6 +205,7 @@ DOES: dict[str, Sent] = {
     "change-approve": _held("change-approve", digest=_digest),
     "change-reject": _held("change-reject", comment="No"),
     "change-cancel": _form("change-cancel", _of("request_id", World.own_request)),
+    "changes-passwords": _form("changes-passwords", change=lambda site, _: str(World.applied_with_secret(site).id)),
     "change-secret": _form("change-secret", _of("request_id", World.applied_with_secret)),
     "log-verify": _form("log-verify"),
     "own-change-undo": _form("own-change-undo", _of("record_id", lambda site: site.record)),

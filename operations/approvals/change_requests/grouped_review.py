@@ -19,6 +19,7 @@ from typing_extensions import Self, TypedDict
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
 from approvals.review.deciders import ConflictChecker, hidden_reason
+from approvals.secrets import takeable_by
 from approvals.shapes import ChangeRequestJson, TogetherItemJson, line_as_json
 from audit import log
 from audit.model_changes.descriptions import find_audited_model
@@ -33,6 +34,7 @@ from directory.shapes.wording.change_words import ChangeFacts, change_facts, kin
 from directory.shapes.wording.labels import label_of
 from directory.shapes.wording.value_words import assigned_words, current_words, is_list
 from keys.sign_in.confirmation import ConfirmedBody, confirm, decision_purpose, needs_confirmation, needs_passkey
+from operations.approvals.change_requests.lines import in_line_of
 from operations.approvals.change_requests.requests import (
     DECIDE,
     Comment,
@@ -54,10 +56,10 @@ Ids = Annotated[tuple[Guid, ...], COMMA_SEPARATED, Field(max_length=MAX_REQUESTS
 
 
 class ReadTogether(Query):
-    """Which requests: by their own ids, or all that the same call asked for as one of them."""
+    """Which requests: by their own ids, or all that are in the same line of the inbox as one of them."""
 
     ids: Ids = Field((), description="Requests, by id.")
-    group_of: Ids = Field((), description="All requests that the same call asked for as each of these.")
+    group_of: Ids = Field((), description="All requests in the same line of the inbox as each of these.")
     status: Status | None = Field(None, description="Only those in this state.")
 
 
@@ -87,7 +89,7 @@ class TogetherJson(TypedDict):
 
     `statuses` counts them by status; `union` is everything that those shown would write. `codeNeeded` is whether
     approving takes a code of the reader's second factor: one for all of them. `passkeyNeeded` is whether
-    deciding some of them takes a passkey.
+    deciding some of them takes a passkey. `passwords` are those whose generated password waits for the reader.
     """
 
     total: int
@@ -97,6 +99,7 @@ class TogetherJson(TypedDict):
     truncated: bool
     codeNeeded: bool
     passkeyNeeded: bool
+    passwords: list[Id]
 
 
 @rest_operation(
@@ -135,6 +138,7 @@ def read_together(call: Call, *, query: ReadTogether) -> TogetherJson:
         "passkeyNeeded": any(
             item["mayReject"] and needs_passkey(call, item["changeRequest"]["risk"]) for item in items
         ),
+        "passwords": [str(row.id) for row in chosen.filter(takeable_by(call.person.id)).order_by("id")[:MAX_REQUESTS]],
     }
 
 
@@ -143,7 +147,7 @@ def chosen_requests(call: Call, query: ReadTogether) -> QuerySet[ChangeRequest]:
     visible = visible_requests(call)
     wanted = Q(id__in=query.ids)
     for member in visible.filter(id__in=query.group_of):
-        wanted |= member.of_same_call()
+        wanted |= Q(id__in=in_line_of(member).values("id"))
     return visible.filter(wanted)
 
 
@@ -183,6 +187,7 @@ class _Member:
     risk: str
     protected: bool
     change: ChangeFacts
+    reason: str | None
     current: dict[str, str]
     """The values so far, in words, of attributes whose change lists all of them."""
 
@@ -201,7 +206,7 @@ def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
         for each in change.changes
         if change.action != "create" and (change.action == "delete" or not is_list(each))
     }
-    return _Member(id=row.id, risk=row.risk, protected=row.protected, change=change, current=whole)
+    return _Member(id=row.id, risk=row.risk, protected=row.protected, change=change, reason=row.reason, current=whole)
 
 
 def _union_of(members: Sequence[_Member]) -> list[CommonJson]:
@@ -241,6 +246,7 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
     usual_protection = _majority_of(members, lambda member: member.protected)
     usual_action = _majority_of(members, lambda member: member.change.operation)
     usual_kind = _majority_of(members, lambda member: member.change.kind)
+    usual_reason = _majority_of(members, lambda member: member.reason)
     by_name = {
         member.id: {each.attribute.lower(): assigned_words(each, member.change.named) for each in member.change.changes}
         for member in members
@@ -270,6 +276,8 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
         elif usual_kind is not None and member.change.kind != usual_kind:
             this, usual = kind_words(member.change.kind), kind_words(usual_kind)
             yield _("a {this} instead of a {usual}").format(this=this, usual=usual)
+        if usual_reason is not None and member.reason != usual_reason:
+            yield _("another reason")
         mine = by_name[member.id]
         for name, label in labels.items():
             if name in _NAME_ATTRIBUTES:

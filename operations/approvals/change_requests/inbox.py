@@ -1,8 +1,4 @@
-"""The inbox of approvers: waiting requests as lines, the next request, and how many wait.
-
-The requests of one call (`Call.call_id`), such as a batch or an import, form a group, which is one line of the inbox.
-X-Request-Id groups nothing: the client chooses it, and could hide a request among others.
-"""
+"""The inbox of approvers: waiting requests as lines (`lines`), the next request, and how many wait."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +7,7 @@ from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from django.db.models import Case, Count, F, IntegerField, Max, Min, Q, QuerySet, TextField, Value, When, Window
-from django.db.models.functions import Cast, Coalesce, RowNumber
+from django.db.models.functions import Cast, RowNumber
 from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -25,6 +21,7 @@ from core.database import own_rows
 from core.operation import SIGNED_IN, Risk, rest_operation
 from core.paging import Page, PageQuery, page_of, rows_after
 from core.shapes import WHOLE_NUMBER, CommaList, Flag, Id, Query
+from operations.approvals.change_requests.lines import LINE, in_line_of
 from operations.approvals.change_requests.requests import (
     DECIDE,
     find_visible,
@@ -42,9 +39,6 @@ _RANK = Case(
     default=Value(0),
     output_field=IntegerField(),
 )
-_GROUP = Coalesce("call_id", "id")
-"""The key of a group. A request of an earlier release has no call and stands alone."""
-
 _ORDERS = {
     "urgency": ("rank", "oldest"),
     "oldest": ("oldest",),
@@ -131,13 +125,14 @@ class FindNext(_Filters):
 
 
 class InboxLineJson(TypedDict):
-    """The requests that one call asked for: one, or those of a batch, an import or a run.
+    """One request; or those of one call, such as a batch or an import; or single ones of a key that are alike.
 
-    `risks` counts them by risk. `first` are some of them, the most dangerous first. `own` tells that they are the
-    reader's.
+    `objects` is how many objects they change. `risks` counts them by risk. `first` are some of them, the most dangerous
+    first. `own` tells that they are the reader's.
     """
 
     count: int
+    objects: int
     risks: dict[Risk, int]
     own: bool
     first: list[RequestLineJson]
@@ -166,7 +161,11 @@ class WaitingCountJson(TypedDict):
     "change-requests.list-inbox", "GET change-requests/inbox", "List the inbox of change requests", permission=SIGNED_IN
 )
 def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
-    """List change requests as an inbox: those of one call in one line, the most urgent first."""
+    """List change requests as an inbox: those asked for together in one line, the most urgent first.
+
+    Those of one call are, and those that the same key asks for one by one in the same hour, if they are of the same
+    operation and change the same attributes.
+    """
     requests = _decidable(call) if query.decidable else visible_requests(call)
     if query.status != "any":
         requests = requests.filter(status=query.status)
@@ -182,31 +181,34 @@ def _grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[
     """The groups of requests as rows with sort columns and counts by risk; and the columns to order them by."""
     lines = (
         requests.order_by()
-        .annotate(group=_GROUP)
+        .annotate(group=LINE)
         .values("group")
         .annotate(
             **{name: Max(column) if name == "newest" else Min(column) for name, column in _SORT_COLUMNS.items()},
             count=Count("id"),
+            targets=Count("target_dn", distinct=True),
             **{risk.value: Count("id", filter=Q(risk=risk.value)) for risk in Risk},
         )
     )
-    rows = lines.values_list("group", *_SORT_COLUMNS, "count", *(risk.value for risk in Risk), named=True)
+    rows = lines.values_list("group", *_SORT_COLUMNS, "count", "targets", *(risk.value for risk in Risk), named=True)
     return rows, (*_ORDERS[order], "group")
 
 
 def _lines_of(call: Call, requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[InboxLineJson]:
     """The lines for rows of `_grouped`, each with some of its requests, read in one query."""
     wanted = [row.group for row in groups]
-    numbered = requests.filter(Q(call_id__in=wanted) | Q(id__in=wanted)).annotate(
-        number=Window(RowNumber(), partition_by=[_GROUP], order_by=[_RANK.asc(), F("id").asc()])
+    numbered = requests.annotate(group=LINE).filter(group__in=wanted)
+    numbered = numbered.annotate(
+        number=Window(RowNumber(), partition_by=["group"], order_by=[_RANK.asc(), F("id").asc()])
     )
-    first: dict[UUID, list[ChangeRequest]] = defaultdict(list)
+    first: dict[str, list[ChangeRequest]] = defaultdict(list)
     for request in numbered.filter(number__lte=_SHOWN_OF_GROUP).order_by("number"):
-        first[request.call_id or request.id].append(request)
+        first[request.group].append(request)
     render = renderer_for(call)
     return [
         {
             "count": row.count,
+            "objects": row.targets,
             "risks": {risk: getattr(row, risk.value) for risk in Risk},
             "own": first[row.group][0].requester_id == call.person.id,
             "first": [line_as_json(call, request, render(request)) for request in first[row.group]],
@@ -234,7 +236,7 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
         and hidden_reason(call, requests[id]) is None
     )
     next_id = next(decidable, None)
-    count = waiting.filter(requests[next_id].of_same_call()).count() if next_id else 0
+    count = waiting.filter(id__in=in_line_of(requests[next_id]).values("id")).count() if next_id else 0
     return {"id": str(next_id) if next_id else None, "count": count, "waiting": waiting.count()}
 
 

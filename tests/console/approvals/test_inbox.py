@@ -1,9 +1,11 @@
 """Requests decided together: what a group overwrites and who joins which group are said in the open."""
 
 import re
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
@@ -97,3 +99,18 @@ def test_stale_ones_are_rejected_or_asked_for_anew_together(
     configure("Approvals", BaseUrl="https://gateway.example.test")
     configure("SignIn", ApproversNeed="passkey")
     assert "This decision takes a passkey, and you have none." in page.open(forecasts).text
+
+
+def test_generated_passwords_are_handed_over_together_each_once() -> None:
+    console = Console(make_person(superuser=True))
+    title = AttributeChange("unicodePwd", (), ("(hidden)",))
+    ids = [ask(name, title, "users.reset-password") for name in ("Ada", "Bea", "Zoe")]
+    until = timezone.now() + timedelta(hours=1)
+    for id, decider in zip(ids, (console.person.id, console.person.id, 0), strict=True):
+        taken = {"secret": f"secret of {id}", "secret_until": until, "decided_by_id": decider}
+        ChangeRequest.objects.filter(id=id).update(status="applied", **taken)
+    page = PlainBrowser(console)
+    page.open(f"/console/changes/together?ids={','.join(ids)}").press("Show the 2 generated passwords once")
+    assert [f"secret of {id}" in page.text for id in ids] == [True, True, False]
+    assert [str(kept.id) for kept in ChangeRequest.objects.filter(secret_until__isnull=False)] == ids[2:]
+    assert "secret of" not in page.open(page.address).text
