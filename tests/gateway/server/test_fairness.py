@@ -12,7 +12,7 @@ from lab.domain import Domain
 from lab.gateway import LiveGateway
 from tests.support.cast import make_connection, make_integration
 
-READS = 40
+READS = 20
 THREADS = Configuration().Web.Threads
 
 Asked = tuple[str, Any]
@@ -22,11 +22,11 @@ Asked = tuple[str, Any]
 @pytest.fixture
 def dear(directory: Directory, organizational_unit: str) -> dict[str, Asked]:
     """The dearest request of each kind."""
-    users = [directory.add_user(parent=organizational_unit) for _ in range(60)]
+    users = [directory.add_user(parent=organizational_unit) for _ in range(40)]
     groups = [directory.add_group(parent=organizational_unit) for _ in range(5)]
     members = {"member": [directory.text(user, "distinguishedName") for user in users]}
-    items = [{"id": str(groups[number % len(groups)]), "add": members} for number in range(12)]
-    titles = [{"id": str(users[number % 60]), "replace": {"title": str(number)}} for number in range(100)]
+    items = [{"id": str(groups[number % len(groups)]), "add": members} for number in range(8)]
+    titles = [{"id": str(users[number % 40]), "replace": {"title": str(number)}} for number in range(40)]
     return {
         "members": ("/api/ad/groups/batch/update?dryRun=true", {"items": items}),
         "update": ("/api/ad/users/batch/update?dryRun=true", {"items": titles}),
