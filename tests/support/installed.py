@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ class Installation:
             self.user, self._python = None, sys.executable
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        (folder / "compiled").mkdir(mode=0o700)
-        own(folder / "compiled", self.user)
+        self._compiled = folder / "compiled"
+        self._compiled.mkdir(mode=0o700)
+        own(self._compiled, self.user)
         self._command([self._python, "-m", "venv", "--without-pip", folder])
         wheel = build_wheel(folder / "dist")
         self._site = next(folder.glob("lib/python3*/site-packages"))
@@ -65,7 +67,7 @@ class Installation:
         """What the wheel needs, with one of its extras."""
         root = Distribution.at(next(self._site.glob(f"{WHEEL}-*.dist-info")))
         for needed in _dependencies(root, self._of_python, extra):
-            _link(needed, self._site)
+            self._link(needed)
 
     @property
     def command(self) -> Path:
@@ -89,11 +91,23 @@ class Installation:
     @property
     def environment(self) -> dict[str, str]:
         """What every process has. The first that imports a module compiles it for all: they may not write beside it."""
-        return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": str(self.folder / "compiled")}
+        return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPYCACHEPREFIX": str(self._compiled)}
 
     @property
     def _as_user(self) -> dict[str, Any]:
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []} if self.user else {}
+
+    def _link(self, needed: Distribution) -> None:
+        """Its files, and what the tests have compiled of them already."""
+        for file in needed.files or ():
+            source = Path(str(needed.locate_file(file)))
+            if ".." in file.parts or not source.is_file():  # scripts of a command line, and compiled code that is gone
+                continue
+            target = self._site / file
+            _link_file(source, target)
+            compiled = Path(cache_from_source(source))
+            if source.suffix == ".py" and compiled.is_file():
+                _link_file(compiled, self._compiled / target.parent.relative_to("/") / compiled.name, self.user)
 
     def _find_python(self) -> str | None:
         """An interpreter of this version that the account can start."""
@@ -142,28 +156,21 @@ def _dependencies(root: Distribution, of_python: dict[str, str], wanted_extra: s
             waiting += [(Requirement(text), extra) for text in found.requires or ()]
 
 
-def _link(needed: Distribution, site: Path) -> None:
-    for file in needed.files or ():
-        source = Path(str(needed.locate_file(file)))
-        if ".." in file.parts or not source.is_file():  # scripts of a command line, and compiled code that is gone
-            continue
-        _link_file(source, site / file)
-
-
-def _link_file(source: Path, target: Path) -> None:
+def _link_file(source: Path, target: Path, owner: pwd.struct_passwd | None = None) -> None:
     if target.exists():
         return
     if not target.parent.is_dir():
-        _make_readable(target.parent)
+        _make_readable(target.parent, owner)
     try:
         os.link(source, target)
     except OSError:  # another file system
         shutil.copy2(source, target)
 
 
-def _make_readable(folder: Path) -> None:
+def _make_readable(folder: Path, owner: pwd.struct_passwd | None) -> None:
     """For the account too, whatever the tests' own umask."""
     if not folder.parent.is_dir():
-        _make_readable(folder.parent)
+        _make_readable(folder.parent, owner)
     folder.mkdir()
     folder.chmod(0o755)
+    own(folder, owner)
