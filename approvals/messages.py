@@ -23,6 +23,7 @@ _ANNOUNCEMENTS = {
     Status.STALE: "Approved, but the values had changed: nothing was done",
     Status.REJECTED: "Rejected",
     Status.EXPIRED: "Expired without a decision",
+    Status.OVERDUE: "Should have ended, and has not",
 }
 """The states that a channel is told about."""
 

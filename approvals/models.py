@@ -36,6 +36,9 @@ class Status(models.TextChoices):
     REJECTED = "rejected"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+    SCHEDULED = "scheduled"
+    SUPERSEDED = "superseded"
+    OVERDUE = "overdue"
 
 
 class ChangeRequest(models.Model):
@@ -59,6 +62,12 @@ class ChangeRequest(models.Model):
 
     `assigned_to` is the person who is asked to decide; others who may decide still can. `comments` lists what people
     wrote while it waited, each with `by`, `at` and `text`, oldest first.
+
+    A change for later waits until `due_at`. `revert_at`, or `revert_after` in seconds, is the end that was asked for
+    with a change. The end of a change that was made is a request of its own (`approvals.ends`): `ends` is the log
+    record of that change, and `made_at` is set when it is known to have been made. `retry_at` is when a worker looks at
+    a scheduled request next; `tries` counts the attempts that came to nothing, and `told_ahead` has the hours before
+    its end at which that was last told of.
 
     `risk_reasons` explain the risk; `plain_reasons` do so without naming other objects, and are null in requests of
     earlier releases. `wording` holds the messages of both (`core.text.messages`).
@@ -117,6 +126,14 @@ class ChangeRequest(models.Model):
     assigned_to_id = models.BigIntegerField(null=True)
     assigned_to = models.CharField(max_length=255, null=True)
     comments = models.JSONField(null=True)
+    due_at = models.DateTimeField(null=True)
+    revert_at = models.DateTimeField(null=True)
+    revert_after = models.PositiveIntegerField(null=True)
+    ends = models.UUIDField(null=True, db_index=True)
+    made_at = models.DateTimeField(null=True)
+    retry_at = models.DateTimeField(null=True)
+    tries = models.PositiveIntegerField(default=0, db_default=0)
+    told_ahead = models.PositiveIntegerField(null=True)
     to_announce = models.BooleanField(default=True)
     expiry_announced = models.BooleanField(default=False)
 
@@ -132,6 +149,8 @@ class ChangeRequest(models.Model):
             models.Index(fields=["id"], name="approvals_to_announce", condition=Q(to_announce=True)),
             models.Index(fields=["decided_at"], name="approvals_by_decision"),
             models.Index(fields=["call_id"], name="approvals_by_call", condition=Q(call_id__isnull=False)),
+            models.Index(fields=["retry_at"], name="approvals_to_look_at", condition=Q(retry_at__isnull=False)),
+            models.Index(fields=["target_id"], name="approvals_pending_ends", condition=Q(retry_at__isnull=False)),
         ]
         constraints = [
             models.UniqueConstraint(fields=["asked"], condition=Q(status="pending"), name="approvals_asked_for_once"),
@@ -198,7 +217,13 @@ class ChangeRequest(models.Model):
             self.if_match,
             [str(self.directory_id), self.requester_id, self.key_id],
             *(["agent"] if self.agent else []),
+            *([[str(self.due_at), str(self.revert_at), self.revert_after]] if self.has_schedule else []),
         ]
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether it is a change for later, or one with an end."""
+        return (self.due_at or self.revert_at or self.revert_after) is not None
 
 
 def _canonical(content: list[Any]) -> bytes:
@@ -208,13 +233,15 @@ def _canonical(content: list[Any]) -> bytes:
 class Audience(models.TextChoices):
     """Whom a notice is for: approvers of a waiting request, or the requester of its outcome.
 
-    `ASSIGNED` tells one approver that a request is assigned to them, `COMMENTED` those involved of a comment.
+    `ASSIGNED` tells one approver that a request is assigned to them, `COMMENTED` those involved of a comment, and
+    `OVERDUE` all approvers and the requester that something has not ended.
     """
 
     APPROVER = "approver"
     REQUESTER = "requester"
     ASSIGNED = "assigned"
     COMMENTED = "commented"
+    OVERDUE = "overdue"
 
 
 class Notice(models.Model):

@@ -6,7 +6,7 @@ decides requests, and the pipeline applies them.
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -15,11 +15,13 @@ import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Q, QuerySet
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
+from django.db.models.lookups import LessThanOrEqual
 from typing_extensions import TypedDict
 
 from approvals import errors
 from approvals.drift import secret_versions
+from approvals.ends import schedule_columns
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
 from approvals.states import move, publish
@@ -86,8 +88,11 @@ def hold(
     references: Mapping[str, str | None] = NO_REFERENCES,
     references_in_changes: Sequence[list[ReferenceJson]] = (),
     meant_by_names: Sequence[Any] = (),
+    decision_needed: bool = True,
 ) -> ChangeRequest:
-    """Hold a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
+    """Hold a change until a person decides, or only until its time.
+
+    Joins the caller's transaction, in which the change is recorded too.
 
     An agent that repeats a request which still waits gets that one: otherwise it would fill the inbox.
 
@@ -123,8 +128,9 @@ def hold(
         directory=call.directory.name,
         changes=changes_to_keep(proposal.changes, references_in_changes),
         secret_for_requester=proposal.secret is not None and _hands_passwords_to_owner(call),
+        **schedule_columns(call, decision_needed=decision_needed),
     )
-    if call.credential.kind is CredentialKind.AGENT_TOKEN:
+    if decision_needed and call.credential.kind is CredentialKind.AGENT_TOKEN:
         return _hold_once(change_request)
     change_request.save(force_insert=True)
     publish(change_request)
@@ -136,6 +142,7 @@ def _new_request(
 ) -> ChangeRequest:
     """An unsaved request of the caller; `kept` is its input."""
     identifier, now = new_identifier()
+    expiry = {"expires_at": now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours)}
     change_request = ChangeRequest(
         id=identifier,
         risk_reasons=list(reasons),
@@ -151,8 +158,7 @@ def _new_request(
         input=json.dumps(kept),
         if_match=None if call.if_match is None else sorted(call.if_match),
         created_at=now,
-        expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
-        **columns,
+        **(expiry | columns),
     )
     change_request.digest = change_request.make_digest()
     return change_request
@@ -251,8 +257,17 @@ def enqueue(request_id: UUID) -> None:
 
 def find_unclaimed(*, limit: int = 100) -> list[UUID]:
     """The ids of approved changes whose message was lost, the longest waiting first."""
-    waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - SWEEP_AFTER)
-    return list(waiting.order_by("decided_at").values_list("id", flat=True)[:limit])
+    waiting = _ready_since(shared_clock.now() - SWEEP_AFTER)
+    return list(waiting.order_by(_READY_AT).values_list("id", flat=True)[:limit])
+
+
+_READY_AT = Greatest(Coalesce("due_at", "decided_at"), Coalesce("decided_at", "due_at"))
+"""When an approved change could be applied: it was decided, and its time had come."""
+
+
+def _ready_since(moment: datetime) -> QuerySet[ChangeRequest]:
+    """The approved changes that could have been applied since a moment."""
+    return ChangeRequest.objects.filter(LessThanOrEqual(_READY_AT, moment), status=Status.APPROVED)
 
 
 def claim(request_id: UUID) -> ChangeRequest | None:
@@ -287,7 +302,7 @@ def fail_overdue(request_id: UUID | None = None) -> int:
     Days after an approval nobody expects the change any more.
     """
     within = timedelta(hours=settings.CONFIGURATION.Approvals.ApplyWithinHours)
-    late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - within)
+    late = _ready_since(shared_clock.now() - within)
     if request_id is not None:
         late = late.filter(id=request_id)
     problem = errors.NotAppliedInTime(
@@ -312,7 +327,7 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
     if end is Status.APPLYING:
         return
     if end in (Status.FAILED, Status.STALE, Status.APPROVED):
-        recorded = _recorded_status(change_request.id)
+        recorded = recorded_status(change_request.id)
         if (
             recorded is Status.APPLYING
         ):  # another attempt is writing, or its worker is gone: `settle_applying` will find out
@@ -361,7 +376,7 @@ def settle_applying() -> int:
             ChangeRequest.objects.filter(id=request_id, run_id=None).update(run_id=run.id)
             settled += run.state == RunState.COMPLETED and end_with_run(run)
             continue
-        end = _recorded_status(request_id)
+        end = recorded_status(request_id)
         fields: dict[str, Any] = {}
         if end is None:
             end = Status.APPROVED if lost_workers + 1 < MAX_LOST_WORKERS else Status.FAILED
@@ -393,7 +408,7 @@ def _application_records(request_id: UUID) -> QuerySet[OperationRecord]:
     return OperationRecord.objects.filter(change_request_id=request_id, surface=Surface.WORKER)
 
 
-def _recorded_status(request_id: UUID) -> Status | None:
+def recorded_status(request_id: UUID) -> Status | None:
     """How the change ended by the operations log (`applying` if it has not yet); None if nothing was written.
 
     A run that was started is still going on, or has ended the change itself.

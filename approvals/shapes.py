@@ -54,6 +54,9 @@ class ChangeRequestJson(TypedDict):
     `firstApproval` is present if two people have to approve and one has.
 
     `runId` is the run of an approved change of a unit's accounts, once it has started.
+
+    `dueAt` is when a change for later is to be made, or when a change ends; `ends` is then the log record of the change
+    that ends. `revertAt`, or `revertAfter` (an ISO 8601 duration), is the end of a change that is still to be made.
     """
 
     id: Id
@@ -74,6 +77,10 @@ class ChangeRequestJson(TypedDict):
     comment: str | None
     problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
     runId: Id | None
+    dueAt: Moment | None
+    revertAt: Moment | None
+    revertAfter: str | None
+    ends: Id | None
     firstApproval: NotRequired[FirstApprovalJson]
 
 
@@ -237,6 +244,7 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         ChangeRequestJson,
         change_request,
         target=target_as_json(change_request),
+        revertAfter=None if change_request.revert_after is None else f"PT{change_request.revert_after}S",
         requestedBy={"owner": change_request.requester, "keyName": change_request.key_name},
         changes=[
             {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}

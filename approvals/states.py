@@ -13,24 +13,34 @@ from audit.webhooks import events as webhooks
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     **{end: frozenset() for end in Status},  # those without a line of their own are final
-    Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
+    # Scheduled: it was approved before its time.
+    Status.PENDING: frozenset({Status.APPROVED, Status.SCHEDULED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
     # Failed: no worker applied it in time.
     Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
-    # Back to approved: nothing was written, since the directory was away or the worker was lost before it wrote.
+    # Back to approved, or to scheduled or overdue for an end: nothing was written, since the directory was away or the
+    # worker was lost before it wrote. Superseded: the values were changed for good, or it has to be approved by now.
     Status.APPLYING: frozenset(
-        {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}
+        {
+            *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED),
+            *(Status.SCHEDULED, Status.OVERDUE, Status.SUPERSEDED),
+        }
     ),
+    # Approved: its time has come. Cancelled: withdrawn, or the change that it ends was not made.
+    Status.SCHEDULED: frozenset({Status.APPROVED, Status.APPLYING, Status.SUPERSEDED, Status.CANCELLED}),
+    Status.OVERDUE: frozenset({Status.APPLYING, Status.SUPERSEDED, Status.CANCELLED}),
     # Settled with the record of the write; a change that was not written becomes approved again.
     Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED, Status.APPROVED}),
 }
 
-NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
+NEEDS_INPUT = frozenset(
+    {Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN, Status.SCHEDULED, Status.OVERDUE}
+)
 """The states in which the change may still be made. In all others its input, secrets included, is erased."""
 
 ANNOUNCED = frozenset(
     {
         *(Status.APPROVED, Status.REJECTED, Status.EXPIRED),
-        *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE),
+        *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.OVERDUE),
     }
 )
 """The states that the requester is notified of (`approvals.review.notifications`)."""
@@ -61,7 +71,7 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
     if to not in TRANSITIONS[from_]:
         raise ValueError(f"a change request does not go from {from_} to {to}")
     if to not in NEEDS_INPUT:
-        fields["input"] = ""
+        fields |= {"input": "", "retry_at": None}
     if to in ANNOUNCED and (from_, to) not in NO_NEWS:
         fields["to_announce"] = True
     if to is Status.APPLIED:
@@ -80,8 +90,9 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
 
 def publish(change_request: ChangeRequest) -> None:
     """Tell subscribed webhooks about a request's new state; joins the caller's transaction."""
+    is_end = change_request.ends is not None
     webhooks.enqueue_change_request(
-        change_request.status,
+        "reverted" if is_end and change_request.status == Status.APPLIED else change_request.status,
         lambda: change_request_as_json(change_request),
         lambda: message_about(change_request),
     )

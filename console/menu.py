@@ -32,6 +32,7 @@ _DIRECTORY, _ACCESS, _RECORD = "Directory", "Access", "Record"
 MENU = (
     MenuEntry("Home", "console:home"),
     MenuEntry("Approvals", "console:changes", ("change-requests.approve", "change-requests.search")),
+    MenuEntry("Scheduled", "console:scheduled", ("change-requests.search-scheduled",)),
     MenuEntry("Browse and search", "console:tree", ("objects.search",), _DIRECTORY),
     MenuEntry("Saved filters", "console:saved-filters", ("saved-filters.list",), _DIRECTORY),
     MenuEntry("Templates", "console:change-templates", ("change-templates.list",), _DIRECTORY),

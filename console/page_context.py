@@ -16,9 +16,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from approvals.models import Status
 from console.menu import MENU, MenuEntry, entries_for
 from core import shown_once
-from core.call import Call
+from core.call import Call, Schedule
 from core.configuration_sections import RateLimit
 from core.errors import GatewayError, MethodNotAllowed, Unauthorized
 from core.operation import Effect, Operation, find_operation
@@ -177,18 +178,21 @@ class PageContext:
         if_match: str | None = None,
         reason: str | None = None,
         respond_async: bool = False,
+        schedule: Schedule | None = None,
         **arguments: Any,
     ) -> Any:
         """Call an operation and return the body of its answer. `arguments` are those of its path (`id=…`).
 
-        `if_match` is the version that the person has seen; `reason` goes to the log. Raises GatewayError, and
-        ChangeDeferred when a second person has to approve or the domain controller has not answered yet.
+        `if_match` is the version that the person has seen; `reason` goes to the log; `schedule` says when a change
+        begins and ends. Raises GatewayError, and ChangeDeferred when the change waits for a second person or for its
+        time, or the domain controller has not answered yet.
         """
         call = replace(
             self.call,
             if_match=frozenset({if_match}) if if_match else None,
             reason=check_reason(reason),
             respond_async=respond_async,
+            schedule=schedule,
         )
         inputs = pipeline.Inputs(
             arguments={argument: str(value) for argument, value in arguments.items()},
@@ -209,6 +213,8 @@ class PageContext:
             raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
         if operation.effect is Effect.CHANGE and answer.status == 202 and "changeRequest" in answer.body:
             message = _("A budget is used up, so a second person has to approve this first.")
+            if answer.body["changeRequest"]["status"] == Status.SCHEDULED:
+                message = _("Scheduled: the change is made when its time has come.")
             raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
         return answer.body
 

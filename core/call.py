@@ -6,7 +6,7 @@ a stream, a whole list in parts as they come, which `gateway.surfaces.rendering`
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
@@ -126,6 +126,26 @@ class DirectoryRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When a change begins and when it ends by itself. A part that is None was not asked for.
+
+    It ends at a moment or a while after it is made, never both.
+    """
+
+    apply_at: datetime | None = None
+    revert_at: datetime | None = None
+    revert_after: timedelta | None = None
+
+    @property
+    def ends(self) -> bool:
+        return self.revert_at is not None or self.revert_after is not None
+
+    def end_of(self, made_at: datetime) -> datetime:
+        """The moment at which a change made at `made_at` ends."""
+        return self.revert_at if self.revert_at is not None else made_at + (self.revert_after or timedelta())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call of one operation.
 
@@ -138,6 +158,7 @@ class Call:
     - `call_id` is the gateway's own identifier of the request: the items of a batch share it, a retry has another.
       `batch_index` is an item's position in its batch.
     - `request_id` comes from the client and is for display and search only: any number of requests may share it.
+    - `schedule` asks that a change begins later or ends by itself (`approvals.ends`).
     - `interrupted` are the `call_id`s of earlier attempts under the same idempotency key that got no final answer.
     - `stream_as` asks an operation that lists objects for all of them as a `RecordStream` instead of a page.
     - `takes_octets` lets attributes of listed objects hold UTF-8 octets instead of text (`core.shapes.encode_json`).
@@ -162,6 +183,7 @@ class Call:
     if_none_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
     batch_index: int | None = None
+    schedule: Schedule | None = None
     interrupted: tuple[UUID, ...] = ()
     stream_as: StreamFormat | None = None
     takes_octets: bool = False

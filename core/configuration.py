@@ -31,6 +31,7 @@ from core.configuration_sections import (
     RateLimitingSection,
     RequestLimitsSection,
     RunsSection,
+    SchedulesSection,
     ScopesSection,
     SearchesSection,
     SignInSection,
@@ -82,6 +83,7 @@ class Configuration(BaseModel):
     Approvals: ApprovalsSection = ApprovalsSection()
     Supervision: SupervisionSection = SupervisionSection()
     Budgets: BudgetsSection = BudgetsSection()
+    Schedules: SchedulesSection = SchedulesSection()
     Scopes: ScopesSection = ScopesSection()
     SignIn: SignInSection = SignInSection()
     AccountNames: AccountNamesSection = AccountNamesSection()

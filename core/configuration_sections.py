@@ -174,6 +174,17 @@ class ApprovalsSection(Section):
     )
 
 
+class SchedulesSection(Section):
+    MaxDays: Annotated[int, Field(ge=1, le=366)] = Field(
+        366, description="Days ahead that a change may begin, or end, at most."
+    )
+    GraceHours: PositiveInt = Field(
+        24,
+        description="Hours after its time within which a change for later may still be approved: it is made at once "
+        "then. After that the request expires.",
+    )
+
+
 class SupervisionSection(Section):
     SecurityAttributes: tuple[AttributeName, ...] = Field(
         (),

@@ -56,7 +56,8 @@ def parse_guid(value: str) -> UUID | None:
         return None
 
 
-def _parse_timestamp(value: Any) -> datetime:
+def parse_timestamp(value: Any) -> datetime:
+    """The time that RFC 3339 text stands for, in UTC; raises ValueError with a message."""
     if not isinstance(value, str) or not re.fullmatch(RFC3339, value):
         raise ValueError(message("must be an RFC 3339 timestamp with an offset or Z"))
     try:
@@ -95,7 +96,7 @@ def render_timestamp(value: datetime | None) -> str | None:
 Guid = Annotated[UUID, BeforeValidator(_parse_guid), WithJsonSchema({"type": "string", "format": "uuid"})]
 Timestamp = Annotated[
     datetime,
-    BeforeValidator(_parse_timestamp),
+    BeforeValidator(parse_timestamp),
     PlainSerializer(render_timestamp),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from core.secrets.private_files import make_private_by_default
 from demo.supervisor import Console, ShownService, Stopped, Supervisor
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
-from lab.http import is_healthy
+from lab.http import Http, is_healthy
 from lab.redis import is_redis_answering, redis_command
 from lab.samba.controller import (
     BASE_DN,
@@ -30,6 +31,8 @@ from lab.samba.controller import (
 from lab.services import is_port_free
 
 HOST = "127.0.0.1"
+LENT_MINUTES = 5
+"""How long a membership lasts that ends by itself, for everybody to watch."""
 DIRECTORY = PROJECT / "var" / "demo"
 CREDENTIALS = DIRECTORY / "credentials.json"
 DOMAIN = DIRECTORY / "domain"
@@ -178,6 +181,30 @@ class Demonstration:
         }
         _write_credentials(self._credentials)
 
+    def _lend_membership(self) -> str:
+        """Let somebody be a member of a group for some minutes; a line about it, empty if that fails."""
+        http = Http(self._base_url)
+        try:
+            signed_in = http.send("POST", "/rest/session", self._credentials["administrator"])
+            headers = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+
+            def find(what: str) -> dict[str, Any]:
+                found: dict[str, Any] = http.send("GET", f"/rest/ad/{what}&pageSize=1", headers=headers).body["items"][
+                    0
+                ]
+                return found
+
+            user, group = find("users?q=lovelace"), find("groups?q=Department")
+            headers |= {"X-Revert-After": f"PT{LENT_MINUTES}M", "X-Change-Reason": "A membership that ends by itself"}
+            answer = http.send("POST", f"/rest/ad/groups/{group['id']}/members", {"add": [user["id"]]}, headers)
+        except (OSError, HTTPException, LookupError, TypeError):
+            return ""
+        if answer.status != 200 or not answer.body["added"]:
+            return ""
+        return (
+            f"{user['name']} is a member of {group['name']} for {LENT_MINUTES} minutes: see Scheduled in the console."
+        )
+
     def _introduce(self, seconds: float) -> None:
         known = self._credentials
         administrator, approver, key = known["administrator"], known["approver"], known["apiKey"]
@@ -197,6 +224,8 @@ Try it:
   curl {header} {self._base_url}/api/me
   curl {header} '{self._base_url}/api/ad/users?q=lovelace'
   curl {header} '{self._base_url}/api/ad/organization-units?q=Temporary'
+
+{self._lend_membership()}
 
 Ctrl-C stops everything; the next `make run` continues with the same data.
 """

@@ -13,7 +13,7 @@ MARKER = "<!-- the last report, written by `python -m faults --write` -->\n"
 
 def main() -> int:
     """Return 0 if every target is met."""
-    defaults = Plan(500, "postgresql", new_seed())
+    defaults = Plan(500, "postgresql", new_seed(), lend=True)
     options = options_of("python -m faults", __doc__, defaults)
     options.add_argument("--database", choices=("postgresql", "sqlite"), default=defaults.database)
     arguments = options.parse_args()

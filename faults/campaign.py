@@ -31,7 +31,8 @@ class Plan:
 
     `pace` is the average time between two faults, `patience` the longest wait for answers that clients still expect
     after the last one, `longest` the limit for any fault. A killed process must be back within `back_within`, and every
-    record whose outcome can be known must be settled within `settled_within` after the last fault.
+    record whose outcome can be known must be settled within `settled_within` after the last fault. `lend` says whether
+    memberships are given for a minute, too, which makes a campaign at least two minutes long.
     """
 
     faults: int
@@ -43,6 +44,7 @@ class Plan:
     back_within: float = 10.0
     settled_within: float = 60.0
     longest: float = math.inf
+    lend: bool = False
 
 
 @dataclass
@@ -132,6 +134,7 @@ class _Campaign:
             Database(servers.database_url),
             seed=plan.seed,
             clients=plan.clients,
+            lend=plan.lend,
             wait_until_replicated=lambda: wait_until_replicated(servers.domains),
         )
         self._findings: dict[str, list[str]] = {}
@@ -205,6 +208,8 @@ class _Campaign:
         started = time.monotonic()
         for each in self._scene.clients:
             each.finish()
+        if self._scene.lender is not None:
+            self._scene.lender.end()
         self._servers.wait_until_ready()
         self._directory.reconnect()  # MaxConnIdleTime: it closes connections after 15 idle minutes
         old, old_requests = set(self._scene.database.open_records()), set(self._scene.requests_under_way())

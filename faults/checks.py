@@ -6,9 +6,10 @@ It relies on nothing that the gateway computed. Every finding is a sentence; a t
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
-from faults.observed import TRACKED, Calibration, ObservedObject, Record
+from faults.observed import TRACKED, Calibration, ObservedObject, Record, Scheduled
 from faults.world import ATTRIBUTES
 from lab.directory import split_dn
 
@@ -34,6 +35,7 @@ class Story:
     change_requests: Mapping[str, tuple[str, str | None]]
     runs: Sequence[tuple[str, str, int, int]]
     can_sign_in: frozenset[tuple[str, str]]
+    scheduled: Sequence[Scheduled] = ()
     by_request: dict[str, list[Record]] = field(init=False)
     by_target: dict[str, list[Record]] = field(init=False)
     _by_name: dict[str, str] = field(init=False)
@@ -303,6 +305,39 @@ def approvals_not_applied(story: Story) -> Iterator[str]:
             yield f"change request {each} is {status} and was applied {applied[each]} times"
 
 
+def made_before_their_time(story: Story) -> Iterator[str]:
+    """Yield scheduled changes that were made, or taken back, before they were due."""
+    due = {each.id: each.due_at for each in story.scheduled}
+    for record in (each for each in story.records if each.outcome == "succeeded"):
+        if record.change_request in due and record.at < due[record.change_request] - _CLOCKS_AGREE_TO:
+            yield f"change request {record.change_request} was due at {due[record.change_request]}, made at {record.at}"
+
+
+def never_ended(story: Story) -> Iterator[str]:
+    """Yield ends and beginnings that did not come at all."""
+    for each in story.scheduled:
+        if each.status in ("scheduled", "overdue"):
+            yield f"change request {each.id} was due at {each.due_at} and is {each.status}"
+
+
+def ended_late(story: Story) -> Iterator[str]:
+    """Yield ends that came later than a minute after their time, longer than any fault lasts."""
+    for late in lateness(story):
+        if late > LATEST:
+            yield f"an end came {late:.0f} s after its time"
+
+
+def lateness(story: Story) -> list[float]:
+    """The seconds between the time of each end and its record, in order."""
+    due = {each.id: each.due_at for each in story.scheduled if each.is_end and each.status == "applied"}
+    made = {record.change_request: record.at for record in story.records if record.outcome == "succeeded"}
+    return sorted((made[each] - moment).total_seconds() for each, moment in due.items() if each in made)
+
+
+_CLOCKS_AGREE_TO = timedelta(seconds=1)
+LATEST = 60.0
+
+
 def unexpected_answers(story: Story) -> Iterator[str]:
     """Yield answers that no client should ever get, such as 500."""
     for request in story.requests:
@@ -321,6 +356,9 @@ CHECKS = {
     "records of success without the change": untrue_records,
     "runs not completed": runs_not_completed,
     "approved changes not applied, or applied twice": approvals_not_applied,
+    "scheduled changes made before their time": made_before_their_time,
+    "scheduled changes forgotten": never_ended,
+    "ends more than a minute late": ended_late,
     "answers no client should get": unexpected_answers,
 }
 """The checks, by their targets in the report."""

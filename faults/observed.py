@@ -233,16 +233,36 @@ class Database:
         rows = self.rows("SELECT id, status, problem FROM approvals_changerequest")
         return {_identifier(each): (status, (_parsed(problem) or {}).get("code")) for each, status, problem in rows}
 
+    def scheduled(self) -> list["Scheduled"]:
+        """The changes for later, and the ends of those for a while."""
+        rows = self.rows("SELECT id, status, due_at, ends FROM approvals_changerequest WHERE due_at IS NOT NULL")
+        return [
+            Scheduled(_identifier(each), status, _moment(due_at), bool(ends)) for each, status, due_at, ends in rows
+        ]
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A change request with a time."""
+
+    id: str
+    status: str
+    due_at: datetime
+    is_end: bool
+
+
+def _moment(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
+
 
 def _record(row: dict[str, Any]) -> Record:
-    at = row["at"]
     request, _, attempt = (row["reason"] or "").partition(".")
     target, change_request, run = (
         row[name] and _identifier(row[name]) for name in ("target_id", "change_request_id", "run_id")
     )
     return Record(
         id=_identifier(row["id"]),
-        at=at if isinstance(at, datetime) else datetime.fromisoformat(f"{at}+00:00"),
+        at=_moment(row["at"]),
         request=request,
         attempt=attempt,
         target=target,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from faults.campaign import Result
+from faults.checks import lateness
 from faults.diary import Outcome
 
 SHOWN = 12
@@ -74,12 +75,23 @@ def _ends(result: Result) -> Iterator[str]:
         f"Requests that were still without an answer at the end: "
         f"{sum(not request.is_over for request in result.story.requests)}."
     )
+    yield from _scheduled(result)
     records = _counted(record.outcome for record in result.story.records)
     change_requests = _counted(status for status, _ in result.story.change_requests.values())
     yield f"\nRecords by outcome: {records}. Change requests: {change_requests}."
     if len(result.by_server) > 1:
         taken = ", ".join(f"{count} by {server}" for server, count in result.by_server.items())
         yield f"\nChanges by the domain controller that took them: {taken}."
+
+
+def _scheduled(result: Result) -> Iterator[str]:
+    late = lateness(result.story)
+    if late:
+        begun = sum(not each.is_end for each in result.story.scheduled)
+        yield (
+            f"\n{len(late)} memberships ended by themselves, half of them within {late[len(late) // 2]:.1f} s of their"
+            f" time and the last {late[-1]:.1f} s after it, while faults went on; {begun} changes were for later."
+        )
 
 
 def _counted(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from faults.checks import Story
 from faults.client import Transport
+from faults.lending import Lender, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
 from faults.world import make_areas
@@ -34,14 +35,17 @@ class Scene:
         seed: int,
         clients: int,
         spare: int = 0,
+        lend: bool = False,
         wait_until_replicated: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: list[LoadedClient] = []
+        self.lender: Lender | None = None
         self.database = database
         self._directory = directory
         self._seed = seed
         self._base = directory.add_unit(f"Campaign {seed}")
         areas = make_areas(directory, self._base, clients + spare)
+        self._guests = make_guests(directory, self._base) if lend else None
         self._areas, self.spare = areas[:clients], areas[clients:]
         self._calibration = calibrate(directory, self._base)
         self._known_objects: set[str] = set()
@@ -68,7 +72,11 @@ class Scene:
         ]
         choices = random.Random(f"{self._seed}-approver")
         approver = Approver(connect(), **people["approver"], choices=choices, leave=leave)
-        threads: list[LoadedClient | Approver] = [*self.clients, approver]
+        threads: list[LoadedClient | Approver | Lender] = [*self.clients, approver]
+        if self._guests is not None:
+            choices = random.Random(f"{self._seed}-lender")
+            self.lender = Lender(connect(), key=people["keys"][0], guests=self._guests, choices=choices)
+            threads.append(self.lender)
         for thread in threads:
             thread.start()
         try:
@@ -91,6 +99,7 @@ class Scene:
             bool(self.database.open_records())
             or any(state != "completed" for _, state, _, _ in self.database.runs())
             or bool(self.requests_under_way())
+            or any(each.status in ("scheduled", "overdue") for each in self.database.scheduled())
         )
 
     def requests_under_way(self) -> list[str]:
@@ -121,6 +130,7 @@ class Scene:
             change_requests=self.database.change_requests(),
             runs=self.database.runs(),
             can_sign_in=frozenset(self._passwords_that_work()),
+            scheduled=self.database.scheduled(),
         )
 
     def _settle(self) -> None:

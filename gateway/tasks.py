@@ -68,6 +68,12 @@ def sweep() -> None:
     months.make_months()
 
 
+@shared_task(name="gateway.tasks.take_up_scheduled")
+def take_up_scheduled() -> None:
+    """Begin and end the changes whose time has come."""
+    pipeline.take_up_scheduled()
+
+
 @shared_task(name="gateway.tasks.tell_people")
 def tell_people() -> None:
     """E-mail approvers and requesters about their change requests."""

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import UUID
 
 from django.conf import settings
@@ -46,6 +46,8 @@ def approve(call: Call, request_id: UUID, *, digest: str, comment: str | None = 
         if _approve_first(person, request_id, comment):
             return find_request(request_id)
         return approve(call, request_id, digest=digest, comment=comment)  # somebody else was faster
+    if change_request.due_at is not None and change_request.due_at > shared_clock.now():
+        return _decide(person, change_request, Status.SCHEDULED, comment, retry_at=change_request.due_at)
     decided = _decide(person, change_request, Status.APPROVED, comment)
     transaction.on_commit(partial(enqueue, request_id))
     return decided
@@ -94,12 +96,18 @@ def make_way(person: PersonRef, request_id: UUID, *, comment: str) -> ChangeRequ
 
 
 def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
-    """Withdraw the person's own pending request; raises NotFound (also for others'), NotPending or AlreadyDecided."""
+    """Withdraw the person's own request that waits for a decision or for its time.
+
+    Raises NotFound (also for others'), NotPending or AlreadyDecided.
+    """
     change_request = find_request(request_id)
     if change_request.requester_id != person.id:
         raise NotFound
-    require_pending(change_request)
-    if not move(request_id, Status.PENDING, Status.CANCELLED):
+    if change_request.ends is not None:
+        raise NotPending(message("It is the end of a change: to keep what was changed, move the end (`extend`)."))
+    if change_request.status != Status.SCHEDULED:
+        require_pending(change_request)
+    if not move(request_id, Status(change_request.status), Status.CANCELLED):
         _refuse(find_request(request_id))
     return find_request(request_id)
 
@@ -130,7 +138,9 @@ def require_pending(change_request: ChangeRequest) -> None:
         raise NotPending
 
 
-def _decide(person: PersonRef, change_request: ChangeRequest, decision: Status, comment: str | None) -> ChangeRequest:
+def _decide(
+    person: PersonRef, change_request: ChangeRequest, decision: Status, comment: str | None, **fields: Any
+) -> ChangeRequest:
     decided = move(
         change_request.id,
         Status.PENDING,
@@ -139,6 +149,7 @@ def _decide(person: PersonRef, change_request: ChangeRequest, decision: Status, 
         decided_by=person.username,
         decided_at=shared_clock.now(),
         comment=comment,
+        **fields,
     )
     after = find_request(change_request.id)
     if not decided:  # somebody else was faster

@@ -57,6 +57,9 @@ _OUTCOMES = {
     Status.FAILED: "failed",
     Status.STALE: "stale: the values have changed since, so nothing was done",
     Status.EXPIRED: "expired without a decision",
+    Status.SCHEDULED: "approved, to be made at its time",
+    Status.OVERDUE: "overdue: it should have ended and has not; the gateway goes on trying",
+    Status.SUPERSEDED: "not to come any more",
 }
 _QUESTION = ("question", "A change waits for a decision.", "{} changes wait for a decision.")
 _TEMPLATES = {
@@ -67,6 +70,11 @@ _TEMPLATES = {
         "News of {} changes that you or your API keys asked for.",
     ),
     Audience.ASSIGNED: _QUESTION,
+    Audience.OVERDUE: (
+        "outcome",
+        "Something that was changed for a while should have ended, and has not.",
+        "{} changes that were made for a while should have ended, and have not.",
+    ),
     Audience.COMMENTED: (
         "comment",
         "Somebody has said something about a change that waits.",
@@ -144,6 +152,8 @@ def _announce(
                 for person in approvers
                 if person not in uninvolved and conflicts.reason_against(person, request) is None
             }
+        elif request.status == Status.OVERDUE:
+            audience, people = Audience.OVERDUE, people | set(approvers)
         elif request.status not in ANNOUNCED:  # no news: being applied, or cancelled by the requester
             people = set()
         notices[request.id] = [

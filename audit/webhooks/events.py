@@ -75,9 +75,25 @@ STATUS_EVENTS: Final = {
     ),
     "rejected": Event("change-request.rejected", _REQUEST, "It was rejected; `comment` says why."),
     "expired": Event("change-request.expired", _REQUEST, "Nobody decided in time."),
-    "cancelled": Event("change-request.cancelled", _REQUEST, "Its requester cancelled it."),
+    "cancelled": Event(
+        "change-request.cancelled", _REQUEST, "Its requester cancelled it, or the change that it ends was not made."
+    ),
+    "scheduled": Event("change.scheduled", _REQUEST, "A change, or the end of one, is to come at `dueAt`."),
+    "reverted": Event("change.reverted", _REQUEST, "A change that was made for a while has ended."),
+    "overdue": Event(
+        "change.overdue", _REQUEST, "A change should have ended and has not, since the directory refuses or is away."
+    ),
+    "superseded": Event(
+        "change.superseded",
+        _REQUEST,
+        "It is not to come any more: somebody changed the same values for good, or a new request took its place.",
+    ),
 }
 """Events by the new status of a change request."""
+
+ENDS_SOON: Final = Event(
+    "change.revert.due", _REQUEST, "A change that was made for a while ends within a day, and again: within an hour."
+)
 
 EXCEEDED_BUDGET: Final = Event(
     "budget.exceeded",
@@ -96,6 +112,7 @@ def all_events() -> Iterator[Event]:
     """All events, in the order of the documentation."""
     yield from OUTCOME_EVENTS.values()
     yield from STATUS_EVENTS.values()
+    yield ENDS_SOON
     yield EXCEEDED_BUDGET
     yield USED_BREAK_GLASS
 
@@ -190,6 +207,11 @@ def enqueue_change_request(
     """
     if (event := STATUS_EVENTS.get(status)) is not None:
         _enqueue(event, describe, tell)
+
+
+def enqueue_end_ahead(describe: Callable[[], Any], tell: Callable[[], ChatMessage | None]) -> None:
+    """Queue the event that something ends soon, in the caller's transaction."""
+    _enqueue(ENDS_SOON, describe, tell)
 
 
 def enqueue_exceeded_budget(facts: Mapping[str, Any], sentence: str) -> None:

@@ -1,6 +1,7 @@
 """A change request: everything needed to decide it, the decision, and its outcome."""
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
@@ -8,6 +9,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 
+from approvals.ends import OPEN
 from approvals.errors import NotPending
 from approvals.models import Status
 from console.approvals.inbox import UNDER_WAY, change_request_url, filter_query, next_url
@@ -27,6 +29,7 @@ _DECISION_MESSAGES: Final = texts_by_name(
     {
         Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
         Status.APPROVED: "Approved. A worker makes the change now.",
+        Status.SCHEDULED: "Approved. The change is made when its time has come.",
         Status.REJECTED: "Rejected. The requester reads your comment.",
         Status.CANCELLED: "Withdrawn.",
     }
@@ -58,12 +61,24 @@ def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResp
             "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
             "kept": filter_query(page),
+            "may_move_end": _may_move_end(page, review["changeRequest"]),
+            "until": page.form["until"] if "until" in page.form else _field_value(review["changeRequest"]["dueAt"]),
             "may_use_passkey": can_be_used(page.person),
             "comment": page.form["comment"] if "digest" in page.form else "",
             "password_was_shown": shown_once.is_expected(page.request),
             "generated_password": shown_once.take(page.request),
         },
     )
+
+
+def _may_move_end(page: PageContext, change: Mapping[str, Any]) -> bool:
+    is_open = change["ends"] is not None and change["status"] in OPEN
+    return is_open and page.may("change-requests.extend")
+
+
+def _field_value(time: str | None) -> str:
+    """A time as the value of a datetime-local field, in UTC."""
+    return (time or "")[:16]
 
 
 def _rivals(page: PageContext, change: dict[str, Any]) -> list[dict[str, Any]]:
@@ -167,6 +182,23 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
         if following is not None:
             return page.redirect_to(following)
     return page.redirect("change", request_id=request_id, message=_(_DECISION_MESSAGES[status]))
+
+
+@page_at("changes/<uuid:request_id>/extend", "change-extend", "POST", form=change)
+def extend(page: PageContext, request_id: UUID) -> HttpResponseBase:
+    """Let a change that was made for a while end at another time, or never."""
+    until = page.form["until"].strip()
+    body = {"until": f"{until}:00Z" if until else None}
+    page.perform("change-requests.extend", id=request_id, body=body)
+    message = _("The end is moved.") if until else _("What was changed stays for good.")
+    return page.redirect("change", request_id=request_id, message=message)
+
+
+@page_at("changes/<uuid:request_id>/end-now", "change-end-now", "POST", form=change)
+def end_now(page: PageContext, request_id: UUID) -> HttpResponseBase:
+    """Take a change that was made for a while back before its time."""
+    page.perform("change-requests.revert-now", id=request_id)
+    return page.redirect("change", request_id=request_id, message=_("It has ended."))
 
 
 @page_at("changes/<uuid:request_id>/comment", "change-comment", "POST", form=change)

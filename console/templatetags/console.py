@@ -78,6 +78,18 @@ def exact_moment(value: datetime | str | None) -> str | SafeString:
 
 
 @register.filter
+def duration_text(text: str) -> str:
+    """An ISO 8601 duration in seconds ("PT28800S") as days, hours and minutes: "8 hours", "2 days, 3 hours"."""
+    seconds = int(text.removeprefix("PT").removesuffix("S"))
+    parts = []
+    for unit in (86400, 3600, 60):
+        count, seconds = divmod(seconds, unit)
+        if count:
+            parts.append(duration(count * unit))
+    return ", ".join(parts) or duration(seconds)
+
+
+@register.filter
 def is_past(value: str | None) -> bool:
     """Whether a time is over; not for none, nor for "never"."""
     at = parse_datetime(value or "")
@@ -173,8 +185,8 @@ def unique_references(references: Iterable[Mapping[str, Any]]) -> list[dict[str,
 _LOOKS = {
     **dict.fromkeys(("applied", "succeeded", "completed", "active"), "good"),
     **dict.fromkeys(("pending", "queued", "unknown", "stale"), "warn"),
-    **dict.fromkeys(("failed", "partly-failed", "rejected", "revoked"), "bad"),
-    **dict.fromkeys(("approved", "applying", "running"), "accent"),
+    **dict.fromkeys(("failed", "partly-failed", "rejected", "revoked", "overdue"), "bad"),
+    **dict.fromkeys(("approved", "applying", "running", "scheduled"), "accent"),
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from active_directory import Client, DistinguishedName, Entry, Equals, GroupType, Modification, Modify
 from core.call import Call
@@ -34,11 +34,15 @@ _DEFAULT_GROUP_TYPE = (str((GroupType.GLOBAL | GroupType.SECURITY_ENABLED).signe
 
 
 class MembersChanged(TypedDict):
-    """How many members were added and removed, and how many were as requested already."""
+    """How many members were added and removed, and how many were as requested already.
+
+    `warnings` say of a change for a while which memberships do not end with it.
+    """
 
     added: int
     removed: int
     unchanged: int
+    warnings: NotRequired[list[str]]
 
 
 def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
@@ -92,6 +96,11 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         risk=risk,
         risk_reason=why_risky,
         post_check=cycle_post_check(client, proposal, nested),
+        confirmed={
+            "member": frozenset(
+                found[guid].dn for guid in (*adding, *removing) if (guid in adding) == (guid in members)
+            )
+        },
     )
 
 

@@ -138,14 +138,19 @@ def recorded_changes(record: OperationRecord) -> list[AttributeChange]:
 
 def evidence_with_references(schema: Schema, change: Proposal | DependentChange) -> dict[str, Any]:
     """The evidence for a record: that of the change, and the objectGUIDs of the objects it refers to."""
-    if not change.identities:
-        return change.evidence
+    return {**change.evidence, **evidence_of_references(schema, change.changes, change.identities)}
+
+
+def evidence_of_references(
+    schema: Schema, changes: Iterable[AttributeChange], identities: Mapping[str, UUID]
+) -> dict[str, Any]:
+    """What a record keeps of the objects that its changes refer to; empty without any that is known."""
     kept = {}
-    for each in change.changes:
-        known = [change.identities.get(name) for name in names_referenced_by(schema, each)]
+    for each in changes if identities else ():
+        known = [identities.get(name) for name in names_referenced_by(schema, each)]
         if any(known):
             kept[each.attribute] = [None if guid is None else guid.hex for guid in known]
-    return {**change.evidence, _EVIDENCE_MEMBER: kept} if kept else change.evidence
+    return {_EVIDENCE_MEMBER: kept} if kept else {}
 
 
 def recorded_identities(client: Client, record: OperationRecord, changes: Iterable[AttributeChange]) -> dict[str, UUID]:

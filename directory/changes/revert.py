@@ -51,7 +51,7 @@ from directory.queries.deleted_objects import deleted_at, find_deleted
 from directory.queries.reading import read_record
 from directory.shapes.inputs import AccountPart, AttributeUpdates, ChangeMembers
 from directory.shapes.kinds import resource_of
-from directory.shapes.proposal import AttributeChange, Proposal, Target
+from directory.shapes.proposal import UNTIL, AttributeChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, ChangedObject
 
 _RISK_ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
@@ -97,6 +97,7 @@ def reversibility(operation: str, changes: Collection[AttributeChange]) -> Rever
         inverse = find_operation(operation).inverse
     except KeyError:  # an operation of an earlier version
         return Reversible.NONE
+    changes = [change for change in changes if change.attribute != UNTIL]
     if inverse is None or not changes:
         return Reversible.NONE
     if inverse == "restore":
@@ -118,8 +119,11 @@ def can_be_put_back(change: AttributeChange) -> bool:
     return not any(sign in value for sign in _NUL_CHARACTERS for value in change.before)
 
 
-def propose_revert(call: Call, record: OperationRecord) -> Proposal:
+def propose_revert(call: Call, record: OperationRecord, *, is_end: bool = False) -> Proposal:
     """Propose the inverse of a recorded change.
+
+    At the end of a change that was made for a while (`is_end`), of an account's options only the one that it set has to
+    be as it left it: whoever changed another one does not keep the account enabled.
 
     Raises NotRevertible; Forbidden for a record of another directory and for a caller who may not make the inverse
     change; and what the inverse change itself raises, such as NotEmpty for the delete that reverts a create.
@@ -132,7 +136,7 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
     assert record.target_id is not None
     target = record.target_id
     try:
-        proposal = _Revert(call, record, target, inverse.resource).propose(inverse.action)
+        proposal = _Revert(call, record, target, inverse.resource, is_end=is_end).propose(inverse.action)
     except GatewayError as refusal:
         if refusal.status < 500:  # a domain controller that lags behind may have caused the refusal
             reverted = Target(target, record.target_kind or "", record.target_dn or "")
@@ -189,10 +193,13 @@ def inverse_of(made: Operation, kind: str | None) -> Operation:
 class _Revert:
     """Proposes to revert one record, whose object is `target`, by the operations of a resource."""
 
-    def __init__(self, call: Call, record: OperationRecord, target: UUID, resource: str) -> None:
+    def __init__(self, call: Call, record: OperationRecord, target: UUID, resource: str, *, is_end: bool) -> None:
         self._call, self._record, self._target, self._resource = call, record, target, resource
+        self._is_end = is_end
         self._client = client_of(call)
-        self._changes = recorded_changes(record)
+        self._changes = [change for change in recorded_changes(record) if change.attribute != UNTIL]
+        if not self._changes:
+            raise NotRevertible(message("It changed nothing but when another change ends."))
 
     def propose(self, action: str) -> Proposal:
         """Propose the inverse with this action."""
@@ -335,7 +342,11 @@ class _Revert:
     def _require_unchanged(self, proposal: Proposal, changes: Sequence[AttributeChange]) -> None:
         """Raise NotRevertible unless the proposal starts from the values that each change left."""
         proposed = {change.attribute.lower(): sorted(change.before) for change in proposal.changes}
-        if all(proposed.get(change.attribute.lower()) == sorted(change.after) for change in changes):
+        if all(
+            proposed.get(change.attribute.lower()) == sorted(change.after)
+            or (self._is_end and is_option_of_account(change) and change.attribute.lower() in proposed)
+            for change in changes
+        ):
             return
         entry = self._read(*(change.attribute for change in changes))
         found = []
@@ -392,6 +403,13 @@ class _CurrentChange:
     change: AttributeChange
     gone: list[str]
     identities: Mapping[str, UUID]
+
+
+def is_option_of_account(change: AttributeChange) -> bool:
+    """Whether a change sets or clears one bit of userAccountControl."""
+    if change.attribute.lower() != "useraccountcontrol" or not (change.before and change.after):
+        return False
+    return (int(change.before[0]) ^ int(change.after[0])).bit_count() == 1
 
 
 def _password_expiry_part(change: AttributeChange) -> AccountPart | None:

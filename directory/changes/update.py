@@ -1,5 +1,6 @@
 """Proposals to change attributes of an object, and to enable, disable or unlock an account."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
@@ -33,6 +34,7 @@ from directory.shapes.inputs import AccountPart, AttributeUpdates, GroupPart, at
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
+    Step,
     append_difference,
     delta_of,
     parse_updates,
@@ -120,15 +122,33 @@ def propose_update(
         risk_reason=why_risky,
         sign_in_effects=effects,
         post_check=cycle_post_check(client, proposal, members_added),
+        confirmed=_confirmed_values(steps, delta, account),
     )
+
+
+def _confirmed_values(steps: Sequence[Step], delta: Delta, account: AccountPart | None) -> dict[str, frozenset[str]]:
+    """What is asked for and is so already (`Proposal.confirmed`)."""
+    changed = {change.attribute.lower(): {*change.before, *change.after} for change in delta.changes}
+    confirmed = {step.name: frozenset[str]() for step in steps if step.name not in changed}
+    asked = {value.decode() for step in steps if step.name == "member" for value in step.values}
+    if kept := asked - changed.get("member", set()):
+        confirmed["member"] = frozenset(kept)
+    options = set() if account is None else account.model_fields_set
+    if "password_never_expires" in options and "useraccountcontrol" not in changed:
+        confirmed["useraccountcontrol"] = frozenset({str(UserAccountControl.DONT_EXPIRE_PASSWD.value)})
+    if "expires_at" in options and "accountexpires" not in changed:
+        confirmed["accountexpires"] = frozenset()
+    return confirmed
 
 
 def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
     """Propose to enable or disable an account; one already in that state gives a proposal without a write."""
     entry, protected = find_target(call, resource, id)
-    delta = Delta()
-    change_account_control(delta, client_of(call).schema, entry, UserAccountControl.ACCOUNTDISABLE, is_set=not enabled)
-    return propose_modify(call, entry, delta, protected=protected)
+    delta, bit = Delta(), UserAccountControl.ACCOUNTDISABLE
+    confirmed: dict[str, frozenset[str]] = {}
+    if not change_account_control(delta, client_of(call).schema, entry, bit, is_set=not enabled):
+        confirmed["useraccountcontrol"] = frozenset({str(bit.value)})
+    return replace(propose_modify(call, entry, delta, protected=protected), confirmed=confirmed)
 
 
 def propose_unlock(call: Call, *, resource: str, id: UUID) -> Proposal:

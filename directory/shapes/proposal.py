@@ -39,6 +39,10 @@ class AttributeChange:
         return {"attribute": self.attribute, "before": list(self.before), "after": list(self.after)}
 
 
+UNTIL = "until"
+"""Shown as an attribute where a change moves the end of another one: the times before and after, empty for no end."""
+
+
 def shown_values(attribute: AttributeType | None, values: Sequence[str]) -> tuple[str, ...]:
     """Decoded values as a change shows and keeps them.
 
@@ -111,6 +115,10 @@ class Proposal:
     - `explain` turns a refusal by the directory into one in the terms of this change.
     - `dependent_changes` are made after the write; one that fails undoes nothing.
     - `post_check` looks after the write for simultaneous changes by others that nobody could see before.
+    - `confirmed` are the values that the caller asked for and that are there already, by lower-case attribute name: the
+      names of members, and nothing for other attributes. A pending end of one of them is not to come any more.
+    - `beside` changes the gateway's own tables in the transaction that records that the change was made; it raises
+      Conflict. A change that has no write is made by it alone.
     - `operation` and `reason` replace the call's own in the log: a revert is recorded as the change that it makes.
     """
 
@@ -133,6 +141,8 @@ class Proposal:
     explain: Callable[[GatewayError], GatewayError] | None = None
     dependent_changes: tuple[DependentChange, ...] = ()
     post_check: Callable[[], Rollback | None] | None = None
+    confirmed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    beside: Callable[[], None] | None = None
     operation: str | None = None
     reason: str | None = None
 

@@ -20,6 +20,7 @@ from django.utils import timezone
 from redis import RedisError
 
 from active_directory import Listener, listen
+from approvals.ends import LATE
 from approvals.models import ChangeRequest
 from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
@@ -247,6 +248,8 @@ def _change_requests() -> Iterator[Metric]:
     yield _labelled("change_requests_waiting", "Change requests that wait for a decision.", "risk", by_risk)
     age = found.oldest_age.total_seconds() if found.oldest_age else 0
     yield _gauge("change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none.", age)
+    late = ChangeRequest.objects.filter(retry_at__isnull=False, ends__isnull=False, due_at__lte=timezone.now() - LATE)
+    yield _gauge("changes_overdue", "Changes that should have ended five minutes ago or earlier.", late.count())
 
 
 def _records() -> Iterator[Metric]:

@@ -50,6 +50,7 @@ def _sweep_schedule() -> dict[str, int]:
     """The interval of each sweep in seconds. A function: Celery imports this module before the settings exist."""
     return {
         "gateway.tasks.sweep": 10,
+        "gateway.tasks.take_up_scheduled": 2,
         "directory.tasks.sweep_runs": 10,
         "gateway.tasks.tell_people": 10,
         "gateway.tasks.check_people": 20,

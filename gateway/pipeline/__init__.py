@@ -5,6 +5,7 @@ surface reads a request and renders an answer, and what an operation does, live 
 """
 
 from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, resubmit
+from gateway.pipeline.ending import take_up_scheduled
 from gateway.pipeline.execute import run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
 from gateway.pipeline.prepare import require_admission
@@ -24,4 +25,5 @@ __all__ = [
     "require_admission",
     "resubmit",
     "run",
+    "take_up_scheduled",
 ]

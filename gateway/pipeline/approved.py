@@ -1,17 +1,18 @@
 """Apply approved changes, exactly once and with every check made again; forecast what applying one would do."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
-from approvals import drift, queue
-from approvals.models import ChangeRequest
+from approvals import drift, queue, supervision
+from approvals.models import ChangeRequest, Status
 from approvals.supervision import Assessment
 from audit.redact import ChangeJson, redacted
 from core import tracing
-from core.call import Call, CredentialKind, CredentialRef, Surface
+from core.call import Call, CredentialKind, CredentialRef, Schedule, Surface
 from core.errors import Conflict, GatewayError, ServiceUnavailable
 from core.operation import Effect, Operation, find_operation
 from core.text.messages import message
@@ -59,7 +60,7 @@ def _apply(change_request: ChangeRequest) -> str:
     try:
         if operation.effect is Effect.ADMINISTER:
             return _apply_access(change_request, operation, call, inputs)
-        call, accepted, proposal, _ = _propose_again(operation, call, inputs)
+        call, accepted, proposal, assessment = _propose_again(operation, call, inputs)
         call = with_reason(call, proposal)
     except _TRANSIENT:
         raise
@@ -68,6 +69,9 @@ def _apply(change_request: ChangeRequest) -> str:
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
+    if change_request.decided_by_id is None:
+        change = Change(operation=operation, call=call, accepted=accepted, proposal=proposal, assessment=assessment)
+        return _make_scheduled(change_request, change, assessment)
     if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
@@ -78,6 +82,37 @@ def _apply(change_request: ChangeRequest) -> str:
         return "applied"
     queue.follow_run(change_request, UUID(answer.body["runId"]))
     return "applying"
+
+
+def _make_scheduled(change_request: ChangeRequest, change: Change, assessment: Assessment) -> str:
+    """Make a change whose time has come and that nobody had to approve, as if it were asked for now.
+
+    If it has to be approved by now, a new request takes its place.
+    """
+    proposal = change.proposal
+    if proposal.write is None and proposal.run is None and proposal.beside is None:
+        return Status.APPLIED
+    if supervision.must_wait(change.call.supervision, assessment.risk):
+        call = _asked_again(change_request, change.call)
+        hold(change.operation, call, change.accepted, proposal, assessment)
+        return Status.SUPERSEDED
+    try:
+        answer = execute(change)
+    except directory_errors.VersionMismatch:
+        if change.call.if_match is not None:
+            raise
+        return Status.APPROVED  # somebody changed the object at the same moment
+    if proposal.run is not None and "runId" in answer.body:
+        queue.follow_run(change_request, UUID(answer.body["runId"]))
+        return Status.APPLYING
+    is_held = answer.status == 202
+    return Status.SUPERSEDED if is_held else Status.APPLIED
+
+
+def _asked_again(change_request: ChangeRequest, call: Call) -> Call:
+    """The call of a request as if its key or agent asked for it now."""
+    surface = Surface.AGENT if change_request.agent else Surface.API
+    return replace(call, surface=surface, change_request_id=None, client_address=change_request.client_address)
 
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
@@ -139,13 +174,7 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
     The new request belongs to the same key or agent and is held even if that could change this without approval. Joins
     the caller's transaction. Raises what submitting it would raise, and Conflict if nothing would change any more.
     """
-    surface = Surface.AGENT if change_request.agent else Surface.API
-    call = replace(
-        call_of(change_request),
-        surface=surface,
-        change_request_id=None,
-        client_address=change_request.client_address,
-    )
+    call = _asked_again(change_request, call_of(change_request))
     operation, inputs = _requested(change_request, call)
     if operation.effect is Effect.ADMINISTER:
         raise Conflict(message("More access has to be asked for anew by who wants it."))
@@ -180,7 +209,15 @@ def call_of(change_request: ChangeRequest) -> Call:
     else:
         call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None
-    return replace(call, reason=change_request.reason, if_match=if_match)
+    schedule = None
+    if change_request.has_schedule:
+        after = change_request.revert_after
+        schedule = Schedule(
+            apply_at=change_request.due_at,
+            revert_at=change_request.revert_at,
+            revert_after=None if after is None else timedelta(seconds=after),
+        )
+    return replace(call, reason=change_request.reason, if_match=if_match, schedule=schedule)
 
 
 def _requested(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs]:

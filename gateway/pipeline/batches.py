@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import structlog
-from pydantic import Field, create_model
+from pydantic import Field, WithJsonSchema, create_model
+from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from approvals.budgets import Budget
@@ -33,14 +34,18 @@ from directory.lookup.replication import NotReplicatedYet
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
-from gateway.pipeline.execute import capture_error, execute, explain_refusal, record_intents
+from gateway.pipeline.execute import capture_error, end_headers, execute, explain_refusal, record_intents
 from gateway.pipeline.inputs import Answer, Change, ValidatedInput
 from gateway.pipeline.prepare import charge, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import target_by_id
+from gateway.pipeline.schedules import SCHEDULE, parse_schedule
 
 logger = structlog.get_logger(__name__)
 
 MAX_ITEMS = 1000
+
+TimeText = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A time as it was sent: `parse_schedule` reads it."""
 
 OnError = Annotated[
     Literal["continue", "stop"],
@@ -119,13 +124,15 @@ class Item:
         document = None
         if operation.body is not None:
             kwargs["body"] = item  # its shape is made from the body's
-            outside = {*arguments, *parameters, "ifMatch"}
+            outside = {*arguments, *parameters, "ifMatch", *map(to_camel, SCHEDULE)}
             document = {name: value for name, value in self.document.items() if name not in outside}
+        times = {name: (to_camel(name), getattr(item, name)) for name in SCHEDULE if getattr(item, name) is not None}
+        schedule = parse_schedule(times, in_body=True) if times else None
         version = item.if_match  # type: ignore[attr-defined]
         versions = None if version is None else frozenset({version.removeprefix("W/").strip('"')})
         query = {name: json.dumps(self.document[name]) for name in parameters}
         accepted = ValidatedInput(kwargs=kwargs, arguments=arguments, query=query, document=document)
-        return accepted, replace(call, if_match=versions)
+        return accepted, replace(call, if_match=versions, schedule=schedule)
 
 
 @cache
@@ -139,6 +146,9 @@ def item_shape(operation: Operation) -> type[Body]:
     if operation.is_creation:
         meaning = "What is still to be made has no version: anything but `*` is 412."
     members["if_match"] = (str | None, Field(None, description=meaning))
+    for name, meaning in SCHEDULE.items():
+        kind = str if name == "revert_after" else TimeText
+        members[name] = (kind | None, Field(None, description=meaning))
     named = dict.fromkeys(_path_parameters(operation), "4fae3d03-85d3-4ed8-a8aa-cb126df8b414")
     return create_model(
         (base.__name__ if operation.body else operation.action.capitalize()) + "Item",
@@ -194,7 +204,8 @@ class _Ready(RecordedWrite):
 
 def _is_self_contained(proposal: Proposal) -> bool:
     """Whether a change is one write, independent of changes of other objects before and after it."""
-    return is_self_contained(proposal.write) and proposal.secret is None and not proposal.dependent_changes
+    is_alone = proposal.secret is None and not proposal.dependent_changes and proposal.beside is None
+    return is_alone and is_self_contained(proposal.write)
 
 
 def execute_batch(
@@ -353,7 +364,7 @@ class _Batch:
             self._close_records()
 
     def _succeed(self, entry: _Ready, result: Result) -> None:
-        entry.item.result = Answer(self._operation.status)
+        entry.item.result = Answer(self._operation.status, headers=end_headers(entry.change, entry.record))
         self._results.append(result)
 
     def _refuse(self, entry: _Ready, refusal: GatewayError) -> None:

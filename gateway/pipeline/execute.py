@@ -9,13 +9,13 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, transaction
 
 from active_directory import Client, Write, name_by_guid
-from approvals import secrets
+from approvals import ends, secrets
 from approvals.budgets import Budget, open_ledger
 from audit import log
 from audit.models import OperationRecord
 from core import tracing
 from core.call import Call, Surface
-from core.errors import GatewayError
+from core.errors import Conflict, GatewayError
 from core.operation import Operation, Risk
 from core.text.messages import message
 from directory import errors as directory_errors
@@ -30,11 +30,14 @@ from directory.shapes.proposal import DependentChange, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import intent_of, target_of
+from gateway.pipeline.schedules import plan_end
 
 logger = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
+END_HEADER = "Gateway-Scheduled-End"
+"""The header of an answer that names the change request which will end the change."""
 MAX_ATTEMPTS = 3
 """How often a change without If-Match is tried when others keep changing the object in between."""
 
@@ -58,6 +61,8 @@ def execute(change: Change) -> Answer:
     """Record the intent, write once, record the outcome, answer. A lost race is proposed again, with a new record."""
     if change.proposal.run is not None:
         return _start_run(change)
+    if change.proposal.write is None:
+        return _move_ends(change)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         try:
             return _write(change)
@@ -74,20 +79,25 @@ def execute(change: Change) -> Answer:
 def record_intents(
     call: Call, changes: Sequence[Change], *, seconds_until_write: float = log.SECONDS_UNTIL_WRITE
 ) -> list[OperationRecord | Budget]:
-    """Record the intents of changes and count them in their budgets, in one commit. Raises NotRecorded.
+    """Record the intents of changes, store their ends and count them in their budgets, in one commit.
 
-    A change that exceeds a budget is not recorded; the budget takes the record's place.
+    A change that exceeds a budget is not recorded; the budget takes the record's place. Raises NotRecorded.
     """
     intents = [change.intent for change in changes]
     risks = [counted_risk(change) for change in changes]
-    if all(risk is Risk.ORDINARY for risk in risks):
+    planned = [plan_end(change.operation, change.call, change.proposal, change.risk) for change in changes]
+    if not any(planned) and all(risk is Risk.ORDINARY for risk in risks):
         return [*log.record_intents(call, intents, seconds_until_write=seconds_until_write)]
     try:
         with transaction.atomic(durable=True), open_ledger(call) as ledger:
             exceeded = [ledger.take(risk) for risk in risks]
             admitted = [intent for intent, budget in zip(intents, exceeded, strict=True) if budget is None]
             records = iter(log.record_intents(call, admitted, seconds_until_write=seconds_until_write, durable=False))
-            return [next(records) if budget is None else budget for budget in exceeded]
+            recorded = [next(records) if budget is None else budget for budget in exceeded]
+            for change, end, record in zip(changes, planned, recorded, strict=True):
+                if end is not None and isinstance(record, OperationRecord):
+                    ends.schedule(change.call, end, record)
+            return recorded
     except (DatabaseError, InterfaceError) as error:
         raise log.NotRecorded from error
 
@@ -119,10 +129,51 @@ def _write(change: Change) -> Answer:
             _notify_without_record(notify)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
-    writer.close([replace(result, created=created)], beside=notify)
+    writer.close([replace(result, created=created)], beside=_all_of(notify, proposal.beside))
     if rollback is not None:
         raise _roll_back(change, rollback)
-    return Answer(operation.status, body if operation.output is not None else None)
+    return Answer(operation.status, body if operation.output is not None else None, end_headers(change, record))
+
+
+def _all_of(*steps: Callable[[], None] | None) -> Callable[[], None] | None:
+    wanted = [step for step in steps if step is not None]
+
+    def run_all() -> None:
+        for step in wanted:
+            try:
+                step()
+            except Conflict:  # an end that comes at this moment sees from the log what this change did for good
+                logger.warning("an end could not be moved with the change of its values")
+
+    return run_all if wanted else None
+
+
+def end_headers(change: Change, record: OperationRecord) -> dict[str, str]:
+    """The header that names the end of a change; none for one that does not end."""
+    schedule = change.call.schedule
+    end = ends.find_end_of(record.id) if schedule is not None and schedule.ends else None
+    return {} if end is None else {END_HEADER: str(end)}
+
+
+def _move_ends(change: Change) -> Answer:
+    """Make a change that only moves the ends of earlier ones: in the gateway's own tables, with its record."""
+    call, proposal, intent = change.call, change.proposal, change.intent
+    assert proposal.beside is not None
+    with transaction.atomic(durable=True):
+        with open_ledger(call) as ledger:
+            exceeded = ledger.take(counted_risk(change))
+        if exceeded is None:
+            proposal.beside()
+            log.record_administration(
+                call,
+                operation=intent.operation,
+                target=intent.target,
+                changes=intent.changes,
+                approved_by=change.approved_by,
+            )
+    if exceeded is not None:
+        return hold_over_budget(change, exceeded)
+    return Answer(change.operation.status, proposal.answer() if change.operation.output is not None else None)
 
 
 def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:

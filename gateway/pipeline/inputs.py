@@ -11,7 +11,7 @@ from approvals.supervision import Assessment
 from audit import log
 from core.call import Call
 from core.errors import Forbidden, NotFound
-from core.operation import Effect, Operation
+from core.operation import Effect, Operation, Risk
 from core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from directory.lookup.access import client_of
 from directory.shapes.proposal import Proposal
@@ -148,6 +148,11 @@ class Change:
     proposal: Proposal
     assessment: Assessment | None = None
     approved_by: str | None = None
+
+    @property
+    def risk(self) -> Risk:
+        """The risk as it was judged; of an approved change no less than its operation's."""
+        return self.operation.risk if self.assessment is None else self.assessment.risk
 
     @property
     def write(self) -> Write:

@@ -38,7 +38,7 @@ from directory.outcomes.evidence import require_reads_replicated
 from directory.protection.rules import protection_reason
 from directory.queries.reading import visible_version
 from directory.shapes.proposal import Proposal, Target
-from gateway.pipeline import recording, replay
+from gateway.pipeline import recording, replay, schedules
 from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput, require_admitted
 from gateway.pipeline.perform import held_answer, perform
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
@@ -60,6 +60,7 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
     try:
         require_admitted(operation, call)
         accepted, call = inputs.validate(operation, call)
+        schedules.require_schedulable(operation, call)
         require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
         if call.batch_index is None:
             charge(call, [accepted.document])
@@ -95,15 +96,17 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     proposal, assessment = propose(operation, call, accepted)
     call = with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
+    later = schedules.begins_later(call)
     if call.dry_run:
         recording.record_shown(operation, call, proposal)
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
-    if proposal.write is None and proposal.run is None:
+    if proposal.write is None and proposal.run is None and proposal.beside is None and not later:
         recording.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
     count_agent_change(call)
-    if held:
-        return held_answer(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
+    if held or later:
+        waiting = hold(operation, call, accepted, proposal, assessment, decision_needed=held)
+        return held_answer(call, queue.queued_answer(waiting))
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal, assessment=assessment)
 
 
@@ -118,7 +121,7 @@ def require_admission(operation: Operation, call: Call, arguments: Mapping[str, 
 
 def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Proposal, Assessment]:
     """Return the proposal, with its own permissions, protection and version checked, and its risk with the reasons."""
-    proposal = _proposal_of(operation, call, accepted)
+    proposal = schedules.with_schedule(operation, call, _proposal_of(operation, call, accepted))
     person = more_privileged_people.protection_reason(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)
@@ -195,6 +198,7 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
         "risk": assessment.risk.value,
         "changes": visibility_of(call).visible_changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
+        **schedules.described(call),
         **({"budgets": [each.as_json() for each in concerned]} if concerned else {}),
     }
 
@@ -220,9 +224,15 @@ def hold_over_budget(change: Change, exceeded: budgets.Budget) -> Answer:
 
 
 def hold(
-    operation: Operation, call: Call, accepted: ValidatedInput, proposal: Proposal, assessment: Assessment
+    operation: Operation,
+    call: Call,
+    accepted: ValidatedInput,
+    proposal: Proposal,
+    assessment: Assessment,
+    *,
+    decision_needed: bool = True,
 ) -> ChangeRequest:
-    """Hold a change until a person decides, and record that."""
+    """Hold a change until a person decides, or until its time comes if no decision is needed, and record that."""
     document = accepted.document
     if proposal.run is not None:  # the accounts selected now are approved, not what the unit will hold by then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}
@@ -242,6 +252,7 @@ def hold(
             references_in_changes=in_changes,
             meant_by_names=resolve_names_in_use(client, proposal.changes),
             assessment=assessment,
+            decision_needed=decision_needed,
         )
         log.record_queued(
             call,

@@ -239,6 +239,8 @@ def _fingerprinted_content(request: Request, call: Call) -> bytes:
     parts = [directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")]
     if call.if_match is not None:
         parts.append(" ".join(sorted(call.if_match)))
+    if call.schedule is not None:
+        parts.append(str(call.schedule))
     return b"\0".join([*(part.encode() for part in parts), request.body])
 
 

@@ -16,8 +16,10 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
+from core.call import Schedule
 from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
 from core.shapes import Body, load_body
+from gateway.pipeline.schedules import parse_schedule
 from keys.authentication import read_reason
 
 MAX_NESTING = 64
@@ -160,6 +162,16 @@ def read_versions(header: str | None, *, strong: bool = False) -> frozenset[str]
     found = re.findall(r'(W/)?"([^"]*)"', header)
     # `*` in quotes is a version, which does not exist, and not the wildcard.
     return frozenset(version for weak, version in found if version != "*" and not (strong and weak))
+
+
+SCHEDULE_HEADERS = {"X-Apply-At": "apply_at", "X-Revert-At": "revert_at", "X-Revert-After": "revert_after"}
+"""The headers that schedule a change, and the member of `Schedule` that each stands for."""
+
+
+def read_schedule(request: HttpRequest) -> Schedule | None:
+    """When the change of a request begins and ends, by its headers; raises BadTime."""
+    given = {name: request.headers[name] for name in SCHEDULE_HEADERS if name in request.headers}
+    return parse_schedule({SCHEDULE_HEADERS[name]: (name, text) for name, text in given.items()}) if given else None
 
 
 def wants_async(prefer: str | None) -> bool:

@@ -18,18 +18,28 @@ from rest_framework.response import Response
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.budgets import BudgetJson
+from approvals.ends import BadTime
 from audit.redact import ChangeJson
 from core.call import Call, RecordStream, StreamFormat, Surface
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Effect, Operation, Risk, operations
-from core.shapes import Id, NoQuery, Problem, list_parameters, load_query
+from core.shapes import Id, Moment, NoQuery, Problem, list_parameters, load_query
+from core.text.messages import message
 from gateway import pipeline
 from gateway.pipeline.batches import Item, batch_path, execute_batch, load_batch
+from gateway.pipeline.execute import END_HEADER
 from gateway.pipeline.fields import FIELDS
 from gateway.pipeline.recording import record_refusal
 from gateway.surfaces.idempotency import answer_once
 from gateway.surfaces.problems import error_of, problem_of
-from gateway.surfaces.reading import read_query, read_versions, refuse_headers, refuse_members, wants_async
+from gateway.surfaces.reading import (
+    read_query,
+    read_schedule,
+    read_versions,
+    refuse_headers,
+    refuse_members,
+    wants_async,
+)
 from gateway.surfaces.rendering import (
     CsvRenderer,
     JsonRenderer,
@@ -125,6 +135,8 @@ def _call_of(operation: Operation, request: StrictRequest) -> Call:
         facts["if_none_match"] = read_versions(headers["HTTP_IF_NONE_MATCH"])
     if wants_async(headers.get("HTTP_PREFER")):
         facts["respond_async"] = True
+    if (schedule := read_schedule(request)) is not None:
+        facts["schedule"] = schedule
     if record_shape(operation.output) is not None:
         wanted = request.accepted_renderer
         facts["stream_as"] = None if isinstance(wanted, JsonRenderer) else StreamFormat(wanted.media_type)
@@ -192,6 +204,7 @@ class BatchResult(TypedDict):
     problem: Problem | None
     changeRequestId: Id | None
     generatedPassword: NotRequired[str | None]
+    scheduledEnd: NotRequired[Id]
 
 
 class BatchPreview(BatchResult):
@@ -203,6 +216,8 @@ class BatchPreview(BatchResult):
     changes: NotRequired[list[ChangeJson]]
     warnings: NotRequired[list[str]]
     budgets: NotRequired[list[BudgetJson]]
+    applyAt: NotRequired[Moment]
+    revertAt: NotRequired[Moment]
 
 
 class BatchAnswer(TypedDict):
@@ -232,6 +247,8 @@ def batch_response(operation: Operation, call: Call, request: StrictRequest) -> 
     """Execute a batch of an admitted caller; raises GatewayError for the whole batch, after recording it."""
     try:
         refuse_headers(request)
+        if read_schedule(request) is not None:
+            raise BadTime(message("Each item of a batch names its own times: applyAt, revertAt, revertAfter."))
         if "If-Match" in request.headers:
             detail = "each item names its own version, as ifMatch"
             raise InvalidRequest.naming(detail, parameter="If-Match", subject="If-Match")
@@ -282,6 +299,8 @@ def _result(request: HttpRequest, item: Item) -> BatchResult | BatchPreview:
             return {**result, **body}
         else:
             result["id"] = body.get("id", result["id"])
+            if END_HEADER in item.result.headers:
+                result["scheduledEnd"] = item.result.headers[END_HEADER]
             if "generatedPassword" in body:
                 result["generatedPassword"] = body["generatedPassword"]
     return result

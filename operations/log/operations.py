@@ -377,7 +377,7 @@ def revert_operation(call: Call, *, id: UUID) -> Proposal:
     return _propose_revert(call, own_rows.find(visible_records(call), id=id))
 
 
-_CHANGE_PERMISSIONS = frozenset(
+CHANGE_PERMISSIONS = frozenset(
     {f"directory.{action}_{suffix}" for action in ("update", "delete") for suffix in PERMISSION_SUFFIXES}
     | {f"directory.{action}_account" for action in ("enable", "disable")}
     | {"directory.move_object", "directory.manage_membership", "directory.restore_deleted"}
@@ -389,7 +389,7 @@ _CHANGE_PERMISSIONS = frozenset(
     "operations.undo",
     "POST operations/{id}/undo",
     "Undo one's own change of {an object}",
-    permission=_CHANGE_PERMISSIONS,
+    permission=CHANGE_PERMISSIONS,
     target=Target.DIRECTORY,
     inverse=NO_INVERSE,
     effect=Effect.CHANGE,

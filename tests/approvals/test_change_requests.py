@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 MEMBERS = """
     id status operation risk target requestedBy agent reason changes references digest createdAt expiresAt decidedBy
-    decidedAt comment problem runId
+    decidedAt comment problem runId dueAt revertAt revertAfter ends
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
 ADA_IN_CONSOLE = make_call(

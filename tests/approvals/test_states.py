@@ -17,6 +17,9 @@ ALLOWED = {
     ("applying", "applied"), ("applying", "partly-failed"), ("applying", "failed"), ("applying", "unknown"),
     ("applying", "stale"),
     ("applying", "approved"),
+    ("pending", "scheduled"), ("scheduled", "approved"), ("scheduled", "applying"), ("scheduled", "cancelled"),
+    ("scheduled", "superseded"), ("applying", "scheduled"), ("applying", "overdue"), ("applying", "superseded"),
+    ("overdue", "applying"), ("overdue", "cancelled"), ("overdue", "superseded"),
     ("unknown", "applied"), ("unknown", "failed"), ("unknown", "approved"),
 }  # fmt: skip
 

@@ -14,8 +14,10 @@ NEW_PASSWORD = "Another-Horse-10"
 SECRET = "<secret>"
 
 RUNS = ("organization-units.enable-accounts", "organization-units.disable-accounts")
-OWN = ("operations.undo",)
-"""Only for the credential that made a change: tests/directory/changes/test_undo.py. Otherwise it is a revert."""
+OWN = ("operations.undo", "change-requests.extend", "change-requests.revert-now")
+"""Only for the credential that made a change: tests/directory/changes/test_undo.py and tests/approvals/test_ends.py.
+
+Undoing a change, and ending it before its time, are reverts otherwise."""
 CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.name not in (*RUNS, *OWN)]
 """The changes of one object each; a run needs a worker."""
 BATCHABLE = [item for item in CHANGES if item.batchable]

@@ -206,6 +206,8 @@ DOES: dict[str, Sent] = {
     "change-reject": _held("change-reject", comment="No"),
     "change-cancel": _form("change-cancel", _of("request_id", World.own_request)),
     "changes-passwords": _form("changes-passwords", change=lambda site, _: str(World.applied_with_secret(site).id)),
+    "change-extend": _form("change-extend", _of("request_id", lambda site: site.end), until=""),
+    "change-end-now": _form("change-end-now", _of("request_id", lambda site: site.end)),
     "change-secret": _form("change-secret", _of("request_id", World.applied_with_secret)),
     "log-verify": _form("log-verify"),
     "own-change-undo": _form("own-change-undo", _of("record_id", lambda site: site.record)),

@@ -7,7 +7,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.urls import reverse
+from django.utils import timezone
 
+from approvals.models import ChangeRequest
 from audit.models import OperationRecord, Outcome
 from console.directory.selection import tasks
 from core.call import SupervisionLevel
@@ -71,6 +73,15 @@ class Site(World):
         changed = self.console.patch(f"/rest/ad/users/{self.ada}", {"replace": {"title": ["Countess"]}})
         assert changed.status == 200, changed
         return OperationRecord.objects.get(operation="users.update").id
+
+    @property
+    def end(self) -> UUID:
+        """Of a change that was made for a while."""
+        user = self.tree.add_user(parent=self.unit)
+        made = self.console.post(f"/rest/ad/users/{user}/disable", X_Revert_After="P1D")
+        end = UUID(made.headers["Gateway-Scheduled-End"])
+        ChangeRequest.objects.filter(id=end).update(made_at=timezone.now())
+        return end
 
     @cached_property
     def stale(self) -> UUID:

@@ -18,16 +18,18 @@ from audit.log import NOT_APPLIED
 from audit.models import OPEN_OUTCOMES, Reversible
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import seconds_since
+from core.call import Schedule
 from core.errors import GatewayError, InvalidRequest
 from core.operation import find_operation
 from core.text.messages import message
 from directory.changes.revert import inverse_of
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import Kind
+from gateway.pipeline.schedules import parse_schedule
 
 DryRun = Mapping[str, Any]
 _VALUES_SHOWN = 100
-_OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed"})
+_OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed", "applyAt", "revertAt"})
 _GENERATING_PASSWORDS = frozenset({"users.create", "users.reset-password"})
 
 
@@ -63,11 +65,21 @@ class Change:
 
     def make(self, page: PageContext) -> Any:
         """Make the change and return the operation's answer. Changes by people in the console need no approval."""
-        return self._answer(page, query=self.query, reason=page.form.get("reason"))
+        return self._answer(page, query=self.query, reason=page.form.get("reason"), schedule=schedule_in(page.form))
 
     def _answer(self, page: PageContext, **arguments: Any) -> Any:
         path = {"id": self.about["id"]} if self.about else {}
         return page.perform(self.operation, body=self.body, if_match=self.if_match, **path, **arguments)
+
+
+def schedule_in(form: Mapping[str, str]) -> Schedule | None:
+    """When a change begins and ends, by the fields of a form, whose times are UTC; raises BadTime."""
+    given = {member: (name, form.get(name, "").strip()) for member, name in _TIMES.items()}
+    times = {member: (name, f"{text}:00Z") for member, (name, text) in given.items() if text}
+    return parse_schedule(times, in_body=True) if times else None
+
+
+_TIMES = {"apply_at": "applyAt", "revert_at": "revertAt"}
 
 
 def preview_or_make(
@@ -124,6 +136,8 @@ def render_preview(
         sent = page.request.POST.lists()
         kept = [(name, str(value)) for name, values in sent if name not in _OWN_FIELDS for value in values]
     given = {"change": change, "kept": kept, "has_form": form is not None, "reason": page.form["reason"]}
+    given |= {name: page.form.get(name, "") for name in _TIMES.values()}
+    given["may_end"] = find_operation(change.operation).inverse is not None
     return page.render("directory/objects/preview.html", {**given, "problem": problem, **context})
 
 

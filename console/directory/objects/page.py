@@ -17,12 +17,14 @@ from django.utils.translation import gettext_noop
 from active_directory import DistinguishedName, Equals
 from console.directory.objects.form import READ_ATTRIBUTES, READ_ONLY, SECTIONS, Field, Record
 from console.page_context import PageContext, page_at, page_url
+from console.shared.wording import change_request_facts
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
 from core.text.vocabulary import texts_by_name
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
+from directory.shapes.wording.change_words import describe_change
 from directory.shapes.wording.value_words import parse_name, with_bit_names
 
 GROUP_SCOPES = texts_by_name(
@@ -212,11 +214,14 @@ def overview(page: PageContext, object_id: UUID) -> HttpResponseBase:
     )
     shown = ((title, [field for field in fields if field[1]]) for title, fields in filled)
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
+    to_come = {"object": str(object_id), "pageSize": _WAITING_SHOWN}
+    scheduled = page.perform("change-requests.search-scheduled", query=to_come)["items"]
     return render_object(
         page,
         record,
         "overview",
         waiting=page.perform("change-requests.search", query=waiting)["items"],
+        scheduled=[{**each, "words": describe_change(change_request_facts(each))} for each in scheduled],
         sections=[(title, fields) for title, fields in shown if fields],
         scope=_(GROUP_SCOPES[record["group"]["scope"]]) if record["group"] else None,
         photo=photo_data_url(record),

@@ -12,6 +12,7 @@ from audit.model_changes.descriptions import label_of_change
 from core.operation import find_operation
 from core.text.messages import translated
 from core.text.vocabulary import capitalized, humanize
+from directory.shapes.proposal import UNTIL
 from directory.shapes.wording.value_words import NamedObject, Phrase, plain_text
 
 LABELS: Final[Mapping[str, str]] = {
@@ -98,6 +99,7 @@ LABELS: Final[Mapping[str, str]] = {
     "thumbnailPhoto": "Photo",
     "title": "Job title",
     "uid": "User id",
+    UNTIL: "Until",
     "unicodePwd": "Password",
     "url": "Web pages",
     "userAccountControl": "Account options",

@@ -12,7 +12,9 @@ from functools import partial
 from typing import Any, get_args
 from uuid import UUID
 
-from core.call import Call
+from pydantic.alias_generators import to_camel
+
+from core.call import Call, Schedule
 from core.errors import GatewayError, InvalidRequest, UnknownMember
 from core.operation import Effect, Operation, find_operation
 from core.paging import CursorInvalid
@@ -21,12 +23,14 @@ from directory.errors import ObjectAmbiguous, ObjectNotFound, translate_ldap_err
 from directory.lookup.account_names import MAX_NAME_LENGTH, find_by_name, is_distinguished_name
 from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
+from gateway.pipeline.schedules import SCHEDULE, parse_schedule
 from gateway.surfaces.agent.matching import MATCHING, read_matching, read_undone, with_matching
 from gateway.surfaces.agent.tools import (
     ACCOUNTS,
     DESCRIBE,
     PREVIEW,
     PREVIEWABLE,
+    TIMES,
     TOOLS,
     UNDO,
     Behaviour,
@@ -197,6 +201,8 @@ def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False
     call = _with_reason(tool, arguments, call, is_needed=changes and not dry_run)
     if "ifMatch" in tool.takes and (version := arguments.text("ifMatch")) is not None:
         call = replace(call, if_match=frozenset({version.strip('"')}))
+    if (schedule := _read_schedule(tool, arguments)) is not None:
+        call = replace(call, schedule=schedule)
     if dry_run:
         query["dryRun"] = "true"
     given = {name: arguments.take(name) for name in MATCHING if name in tool.takes and name in arguments.rest}
@@ -354,6 +360,13 @@ def _read_includes(tool: Tool, kind: str, arguments: Arguments) -> dict[str, tup
         else:
             arguments.refuse("cursor", f"needs exactly one of {', '.join(_INCLUDED_LISTS)} in include")
     return found
+
+
+def _read_schedule(tool: Tool, arguments: Arguments) -> Schedule | None:
+    """When a change begins and ends, for the tools that take times; raises BadTime."""
+    texts = {name: arguments.text(to_camel(name)) for name in SCHEDULE} if tool.takes >= TIMES else {}
+    given = {name: (to_camel(name), text) for name, text in texts.items() if text is not None}
+    return parse_schedule(given, in_body=True) if given else None
 
 
 def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: bool) -> Call:

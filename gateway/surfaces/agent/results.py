@@ -301,6 +301,9 @@ _ABOUT_REQUEST = {
     "rejected": "A person has refused it: see comment, and do not ask for it again.",
     "expired": "Nobody decided in time. Tell the person you work for before you ask again.",
     "cancelled": "It was withdrawn.",
+    "scheduled": "It is to be done at dueAt.",
+    "superseded": "It is not to be done any more: the values were changed for good, or a new request took its place.",
+    "overdue": "It should have ended at dueAt and has not yet; the gateway goes on trying. Tell your person.",
 }
 
 

@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.alias_generators import to_camel
 
 from core.operation import Operation, find_operation
 from directory.shapes.record import DirectoryObject
+from gateway.pipeline.schedules import SCHEDULE
 from gateway.surfaces.agent.matching import MATCHING, SEARCHED_BY
 from gateway.surfaces.agent.tools import PLAN, PREVIEW, TOOLS, UNDO, Behaviour, Tool, Way
 
@@ -21,14 +23,14 @@ _OMITTED_KEYWORDS = frozenset(
 )
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
-_REASON = {**_TEXT, "description": "Why, for the person who approves it and for the log."}
+_REASON = {**_TEXT, "description": "Why, for the approver and the log."}
 
 _BY = ", ".join(SEARCHED_BY)
 
 _SHORT_DESCRIPTIONS = {
     "attribute": "Attributes to describe.",
     "attributes": "Attributes to show; `*` for all.",
-    "base": "Where: id or distinguished name.",
+    "base": "Where: id or DN.",
     "by": "An attribute, or `unit`, or `state`.",
     "cursor": "nextCursor of the page before.",
     "days": "For expiring, password-expiring and inactive.",
@@ -38,7 +40,7 @@ _SHORT_DESCRIPTIONS = {
     "replace": "Attributes with the values they shall have.",
     "sort": "An attribute; `-` before it: descending.",
     "state": "Accounts in this state.",
-    "parent": "The container: id or distinguished name.",
+    "parent": "The container: id or DN.",
     "name": "The name in its container.",
     "status": "Those in this state.",
     "accounts": "For an organization unit: accounts in it, at most 100; or choose by kinds and scope.",
@@ -93,13 +95,14 @@ def _tool_arguments(tool: Tool, ways: list[Way]) -> Schema:
     available: Schema = {
         "include": {"type": "array", "items": _one_of(included)},
         "action": _one_of(_actions(ways)),
-        "ifMatch": {**_TEXT, "description": "The version read; refused if it is another one by now."},
+        "ifMatch": {**_TEXT, "description": "The version read."},
         "fields": {**_TEXTS, "description": "Members of each record to show."},
         "cancel": {"type": "boolean"},
         "run": {**_TEXT, "description": "A runId."},
         "cursor": {**_TEXT, "description": "nextCursor of the page before."},
         **{name: {"type": "object", "description": f"To {way} what {_BY} find."} for name, way in MATCHING.items()},
         UNDO: {**_TEXTS, "description": "Ids of changes in this list, at most 50."},
+        **{to_camel(name): _TEXT for name in SCHEDULE},
     }
     if not included:
         del available["include"]
@@ -206,17 +209,18 @@ def output_schema(name: str, ways: frozenset[Way]) -> Schema:
     if tool.behaviour is Behaviour.READS:
         properties["leftOut"] = {"type": "object"}
     elif tool.changes_directory and UNDO not in tool.takes:
-        properties["changeRequest"] = {"type": "object", "description": "Given when a person decides first."}
+        properties["changeRequest"] = {"type": "object"}
     return {"type": "object", "properties": properties}
 
 
 def _answer_members(operation: Operation) -> Schema:
-    """The members of an operation's answer, only with their types."""
+    """The members that an operation's answer always has, only with their types."""
     if operation.output is None:
         return {"done": {"type": "boolean"}}
     schema = TypeAdapter(operation.output).json_schema()
     definitions = schema.get("$defs", {})
-    members = _resolved(schema, definitions).get("properties", {})
+    answer = _resolved(schema, definitions)
+    members = {name: answer["properties"][name] for name in answer.get("required", ())}
     return {name: _type_only(member, definitions) for name, member in members.items()}
 
 

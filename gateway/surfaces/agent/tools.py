@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pydantic.alias_generators import to_camel
+
 from core.operation import Effect, find_operation
 from directory.shapes.kinds import RESOURCES
+from gateway.pipeline.schedules import SCHEDULE
 from gateway.surfaces.agent.matching import MATCHING
 
 Way = tuple[str, str]
@@ -49,7 +52,7 @@ class Tool:
     takes: Set[str] = frozenset()
     named: Set[str] = frozenset()
     needs: Set[str] = frozenset({"kind", "id", "action", "reason"})
-    identified_by: str = "id, distinguished name, sAMAccountName or userPrincipalName."
+    identified_by: str = "id, DN, sAMAccountName or userPrincipalName."
     few_attributes: bool = False
 
     @property
@@ -101,6 +104,9 @@ OWN_REQUESTS = "my_change_requests"
 CHANGE_REQUESTS = "change-requests"
 OWN_CHANGES = "my_changes"
 UNDO = "undo"
+
+TIMES = frozenset(map(to_camel, SCHEDULE))
+"""The arguments that make a change later or for a while."""
 
 TOOLS = {
     tool.name: tool
@@ -225,13 +231,14 @@ TOOLS = {
             behaviour=Behaviour.CHANGES,
             serves=_each(("groups",), "change-members"),
             named={"add", "remove"},
-            takes=set(MATCHING),
-            identified_by="Of the group: id, distinguished name or sAMAccountName.",
+            takes={*MATCHING, *TIMES},
+            identified_by="Of the group: id, DN or sAMAccountName.",
         ),
         Tool(
             name="change_account",
             title="Change an account",
-            description="Do one of the actions to an account, or to the accounts in an organization unit.",
+            description="Do one of the actions to an account, or to the accounts in an organization unit. Later:"
+            " applyAt. For a while: revertAt, or revertAfter (PT8H).",
             behaviour=Behaviour.CHANGES,
             serves={
                 **_each(ACCOUNTS, "enable", "disable", "unlock"),
@@ -241,7 +248,7 @@ TOOLS = {
             },
             hidden={"planId"},
             named={"accounts"},
-            takes={"action"},
+            takes={"action", *TIMES},
         ),
         Tool(
             name="delete_object",
@@ -296,6 +303,8 @@ NOT_SERVED = {
     "operations.search": "the log of what others did; an object's own is in read_object",
     "operations.read": "the log of what others did; an object's own is in read_object",
     "operations.revert": "undoes what others did: a person's, who sees the record; my_changes undoes one's own",
+    "change-requests.extend": "to be given longer access than was asked for is for people to ask",
+    "change-requests.revert-now": "my_changes undoes one's own",
     "organization-units.plan-accounts": "preview_change tells what a run would change",
     "runs.search": "an agent knows its runs by the answers that began them",
     "saved-filters.list": "people keep filters for people; an agent writes its own",

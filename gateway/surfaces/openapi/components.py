@@ -48,6 +48,10 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         "`pending` after a fail-over: changes that were made at another domain controller may be missing.",
         {"type": "string", "enum": ["pending"]},
     ),
+    "Gateway-Scheduled-End": (
+        "The change request that will end a change made for a while.",
+        {"type": "string", "format": "uuid"},
+    ),
     "Deprecation": (
         "Since when the operation is deprecated: `@` and the seconds since 1970 (RFC 9745).",
         {"type": "string"},

@@ -16,14 +16,17 @@ from audit.redact import ChangeJson
 from core.call import Surface
 from core.operation import SIGNED_IN, Effect, Operation, Risk
 from core.paging import Page, PageQuery
+from core.shapes import Moment
 from directory.queries.reading import IDENTIFIERS
 from directory.runs.requests import RunResult
 from directory.shapes.record import ChangedObject, DirectoryObject
 from gateway.pipeline.batches import batch_shape
 from gateway.pipeline.fields import FIELDS, members_of, partial_record, record_of
 from gateway.pipeline.perform import RETRY_AFTER
+from gateway.pipeline.schedules import SCHEDULE
 from gateway.surfaces.openapi.components import ComponentSchema
 from gateway.surfaces.openapi.documents import security_of
+from gateway.surfaces.reading import SCHEDULE_HEADERS
 from gateway.surfaces.rendering import PARTIAL, record_shape
 from gateway.surfaces.viewsets import AlwaysTrue, BatchAnswer, BatchDryRun
 from keys.authentication import MAX_REASON
@@ -49,7 +52,8 @@ _IDENTIFIERS = {
 class DryRun(TypedDict):
     """What a change would do. Nothing was changed and nothing queued.
 
-    `budgets` are those that it would count against, with what remains before it; absent if there are none.
+    `budgets` are those that it would count against, with what remains before it; absent if there are none. `applyAt` is
+    when a change for later would be made, and `revertAt` when one for a while would end.
     """
 
     dryRun: AlwaysTrue
@@ -58,6 +62,8 @@ class DryRun(TypedDict):
     changes: list[ChangeJson]
     warnings: list[str]
     budgets: NotRequired[list[BudgetJson]]
+    applyAt: NotRequired[Moment]
+    revertAt: NotRequired[Moment]
 
 
 class SurfaceSchema(ComponentSchema):
@@ -259,6 +265,10 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         if operation.is_creation:
             meant = "What is still to be made has no version: anything but `*` is 412."
         found.append(_header("If-Match", meant))
+    if operation.effect is Effect.CHANGE and operation.needs_directory:
+        for name, member in SCHEDULE_HEADERS.items():
+            form = {} if member == "revert_after" else {"format": "date-time"}
+            found.append(_header(name, SCHEDULE[member], **form))
     if operation.method != "GET":
         once = "The same request under the same key is carried out once, within 24 hours."
         found.append(_header("Idempotency-Key", once, minLength=1, maxLength=255, pattern=r"^[\x20-\x7e]+$"))

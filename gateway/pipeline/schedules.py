@@ -1,0 +1,244 @@
+"""Changes for later and for a while: which may be asked for, how their ends are judged, and what moves earlier ends.
+
+A change with an end is judged with its end: the caller needs the permission of the inverse change too, and the greater
+risk of both decides. A change for good of something that has an end, and one until later, moves that end; it is judged
+like any other change even if the directory is as asked for already.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from django.conf import settings
+
+from active_directory import fold_case
+from approvals import ends
+from approvals.ends import BadTime, EndMove, EndsAlready, PlannedEnd
+from approvals.models import ChangeRequest
+from approvals.shapes import changes_to_keep
+from audit.models import Reversible
+from core.call import Call, CredentialKind, Schedule
+from core.database import shared_clock
+from core.errors import Forbidden
+from core.operation import Effect, Operation, Risk
+from core.shapes import parse_timestamp, render_timestamp
+from core.text.messages import clause, message
+from directory.changes.references import describe_references
+from directory.changes.revert import NotRevertible, inverse_of, reversibility
+from directory.lookup.access import client_of
+from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
+
+_ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
+_OPENING_BACK: Final = ("useraccountcontrol", "accountexpires")
+"""Attributes whose old value may let somebody in, whatever the risk of the new one."""
+SCHEDULE: Final = {
+    "apply_at": "When the change is to be made (RFC 3339); absent for now. The answer is 202.",
+    "revert_at": "When it is to end by itself (RFC 3339).",
+    "revert_after": "How long after it is made it ends by itself: an ISO 8601 duration from PT1M to P366D.",
+}
+"""What a caller may ask for, and its meaning."""
+SHORTEST: Final = timedelta(minutes=1)
+LONGEST: Final = timedelta(days=366)
+"""The shortest and the longest while for which a change may be made."""
+_LATE_BY: Final = timedelta(seconds=5)
+"""How far in the past a time may be that a caller has just computed."""
+
+
+_DURATION: Final = re.compile(r"P(?:(\d{1,3})W|(?:(\d{1,3})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?)")
+
+
+def parse_schedule(given: Mapping[str, tuple[str, str]], *, in_body: bool = False) -> Schedule:
+    """The schedule that a caller asks for: by member of `Schedule`, the name that the caller gave it, and its text.
+
+    Raises BadTime naming the header, or the member of the body.
+    """
+
+    def refuse(member: str, why: str) -> BadTime:
+        name = given[member][0]
+        if in_body:
+            return BadTime.naming(why, pointer=f"#/{name}", subject=name)
+        return BadTime.naming(why, parameter=name, subject=name)
+
+    times: dict[str, Any] = {}
+    for member, (_, text) in given.items():
+        if member == "revert_after":
+            parts = _DURATION.fullmatch(text.strip())
+            numbers = [int(part or 0) for part in parts.groups()] if parts else []
+            if not any(numbers):
+                raise refuse(member, message("must be an ISO 8601 duration of weeks, days, hours, minutes and seconds"))
+            times[member] = timedelta(
+                **dict(zip(("weeks", "days", "hours", "minutes", "seconds"), numbers, strict=True))
+            )
+            continue
+        try:
+            times[member] = parse_timestamp(text.strip())
+        except ValueError as error:
+            raise refuse(member, error.args[0]) from None
+    if {"revert_at", "revert_after"} <= times.keys():
+        raise refuse("revert_after", message("may not be given beside a moment at which the change ends"))
+    return Schedule(**times)
+
+
+def require_schedulable(operation: Operation, call: Call) -> None:
+    """Refuse a schedule for anything but a change of the directory, and times that cannot be kept. Raises BadTime."""
+    schedule = call.schedule
+    if schedule is None:
+        return
+    if operation.effect is not Effect.CHANGE or not operation.needs_directory:
+        raise BadTime(message("Only changes of the directory can be made later or for a while."))
+    now = shared_clock.now()
+    latest = now + timedelta(days=settings.CONFIGURATION.Schedules.MaxDays)
+    for moment in (schedule.apply_at, schedule.revert_at):
+        if moment is not None and moment < now - _LATE_BY:
+            raise BadTime(message("{time} is past.", time=moment.isoformat()))
+        if moment is not None and moment > latest:
+            days = settings.CONFIGURATION.Schedules.MaxDays
+            raise BadTime(message("{time} is more than {days} days ahead.", time=moment.isoformat(), days=days))
+    begins = max(now, schedule.apply_at or now)
+    if schedule.revert_at is not None and schedule.revert_at <= begins:
+        raise BadTime(message("The change would end before it begins."))
+    if schedule.revert_after is not None and not SHORTEST <= schedule.revert_after <= LONGEST:
+        raise BadTime(message("A change may be made for a minute at least, and for 366 days at most."))
+
+
+def begins_later(call: Call) -> bool:
+    """Whether the change is to be made later than now."""
+    apply_at = None if call.schedule is None else call.schedule.apply_at
+    return apply_at is not None and apply_at > shared_clock.now()
+
+
+def with_schedule(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
+    """A proposal with what its end, and the pending ends of the same values, add to it.
+
+    Raises NotRevertible for a change that cannot end by itself, Forbidden where the caller may not make the inverse
+    change, and EndsAlready where what the change would set for a while has an end.
+    """
+    if call.credential.kind is CredentialKind.GATEWAY:  # the end itself
+        return proposal
+    schedule = call.schedule or Schedule()
+    if schedule.revert_at is not None and schedule.revert_at <= shared_clock.now():
+        raise BadTime(message("It would have ended at {time} already.", time=schedule.revert_at.isoformat()))
+    if schedule.ends and proposal.changes:
+        proposal = _with_end(operation, call, proposal)
+    return proposal if begins_later(call) else _with_moved_ends(operation, call, proposal, schedule)
+
+
+def _with_end(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
+    made = proposal.operation or operation.name
+    is_whole = reversibility(made, proposal.changes) is Reversible.FULL
+    if made != operation.name or not is_whole or proposal.run is not None or proposal.dependent_changes:
+        raise NotRevertible(message("No change takes all of this one back, so it cannot end by itself."))
+    inverse = inverse_of(operation, proposal.target.kind)
+    if not inverse.permission & call.permissions:
+        raise Forbidden(inverse.permission)
+    opens_again = any(
+        change.before and change.attribute.lower() in (*_OPENING_BACK, "member") for change in proposal.changes
+    )
+    risk = Risk.SECURITY if opens_again else inverse.risk
+    if _ORDER.index(risk) <= _ORDER.index(max(operation.risk, proposal.risk, key=_ORDER.index)):
+        return proposal
+    return replace(
+        proposal, risk=risk, risk_reason=message("at its end it means to {ground}", ground=clause(inverse.summary))
+    )
+
+
+def plan_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -> PlannedEnd | None:
+    """What it takes to store the end of a change about to be made; None for a change without one."""
+    if call.schedule is None or not call.schedule.ends:
+        return None
+    changes = [change for change in proposal.changes if change.attribute != UNTIL]
+    if not changes:
+        return None
+    target = proposal.target
+    if call.change_request_id is not None:  # what was approved, with its end
+        risk = Risk(ChangeRequest.objects.values_list("risk", flat=True).get(id=call.change_request_id))
+    return PlannedEnd(
+        due_at=call.schedule.end_of(shared_clock.now()),
+        operation=inverse_of(operation, target.kind).name,
+        made_by=operation.name,
+        risk=risk.value,
+        changes=changes_to_keep(changes, describe_references(client_of(call), changes, proposal.identities)),
+        target=(target.id, target.kind, target.distinguished_name, target.account_name),
+    )
+
+
+def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, schedule: Schedule) -> Proposal:
+    pending = ends.find_pending(proposal.target.id)
+    confirmed = _confirmed_parts(call, proposal, pending) if pending else frozenset[str]()
+    touched = ends.parts_of(proposal.changes, proposal.identities)
+    moves: list[EndMove] = []
+    shown: list[AttributeChange] = []
+    warnings: list[str] = []
+    for end in pending:
+        parts = ends.parts_of_end(end)
+        if schedule.ends and parts & touched:
+            raise EndsAlready(ends.describe_end(end))
+        kept, due_at = parts & confirmed, None
+        if schedule.ends and kept:
+            due_at = schedule.end_of(shared_clock.now())
+            if end.due_at is not None and due_at <= end.due_at:
+                warnings.append(ends.describe_end(end))
+                kept = frozenset()
+        if kept:
+            shown.append(AttributeChange(UNTIL, (render_timestamp(end.due_at) or "",), _shown_end(schedule)))
+        if moved := kept | (parts & touched):
+            moves.append(EndMove(end, moved, due_at))
+    if schedule.ends and proposal.confirmed and not warnings and not shown:
+        warnings.append(message("What was so before does not end."))
+    proposal = _with_warnings(operation, proposal, warnings)
+    if not moves:
+        return proposal
+    if shown:
+        risk = max((proposal.risk, *(Risk(each.end.risk) for each in moves)), key=_ORDER.index)
+        reason = proposal.risk_reason if risk is proposal.risk else message("it moves the end of an earlier change")
+        proposal = replace(proposal, changes=(*proposal.changes, *shown), risk=risk, risk_reason=reason)
+    return replace(proposal, beside=partial(ends.move_ends, moves))
+
+
+def _shown_end(schedule: Schedule) -> tuple[str, ...]:
+    """The new end as it was asked for, so that what an approver sees does not change while it waits."""
+    if schedule.revert_after is not None:
+        return (f"PT{int(schedule.revert_after.total_seconds())}S",)
+    return () if schedule.revert_at is None else (render_timestamp(schedule.revert_at) or "",)
+
+
+def _confirmed_parts(call: Call, proposal: Proposal, pending: Iterable[ChangeRequest]) -> frozenset[str]:
+    """What the caller asked for and is so already, among the values that ends concern."""
+    found: set[str] = set()
+    known = {part for end in pending for part in ends.parts_of_end(end)}
+    for attribute, values in proposal.confirmed.items():
+        if attribute == "member":
+            guids = {guid for end in pending for guid in ends.identities_in(end.changes).values()}
+            present = client_of(call).read_many(guids, ("objectGUID",))
+            names = set(map(fold_case, values))
+            found.update(ends.member_part("", guid) for guid, entry in present.items() if fold_case(entry.dn) in names)
+        elif values:
+            found.update(f"{attribute}:{value}" for value in values)
+        else:
+            found.update(part for part in known if part.partition(":")[0] == attribute)
+    return frozenset(found & known)
+
+
+def _with_warnings(operation: Operation, proposal: Proposal, warnings: list[str]) -> Proposal:
+    """A proposal that warns, in a dry run and, where the operation's answer has them, in its answer."""
+    if not warnings:
+        return proposal
+    answer = proposal.answer
+    if "warnings" in getattr(operation.output, "__annotations__", {}):
+        answer = lambda: {**proposal.answer(), "warnings": warnings}  # noqa: E731
+    return replace(proposal, warnings=(*proposal.warnings, *warnings), answer=answer)
+
+
+def described(call: Call) -> dict[str, str | None]:
+    """The times of a call as a dry run shows them; only those that were asked for."""
+    schedule = call.schedule or Schedule()
+    times: dict[str, datetime | None] = {"applyAt": schedule.apply_at}
+    if schedule.ends and schedule.apply_at is None:
+        times["revertAt"] = schedule.end_of(shared_clock.now())
+    elif schedule.ends:
+        assert schedule.apply_at is not None
+        times["revertAt"] = schedule.end_of(schedule.apply_at)
+    return {name: render_timestamp(moment) for name, moment in times.items() if moment is not None}

@@ -1,0 +1,476 @@
+"""A change that is made for a while ends by itself, once and at its time, whatever happened in between."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from approvals.models import ChangeRequest
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
+from core.call import SupervisionLevel
+from core.database import shared_clock
+from core.shapes import render_timestamp
+from directory.errors import DirectoryRejected
+from directory.models import DirectoryConnection
+from directory.outcomes.writer import RecordedWrite, Result
+from gateway import tasks
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
+from tests.directory.supervised import approve
+from tests.support.cast import Answer, Integration, make_connection, make_integration
+
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+
+Later = Callable[..., None]
+
+
+@pytest.fixture
+def free(connection: DirectoryConnection) -> Integration:
+    """Supervision holds none of its changes."""
+    return make_integration(connection, level=SupervisionLevel.ACT)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
+    """Let time pass by the shared clock, and a worker do what is due then."""
+    monkeypatch.setattr(shared_clock._offset, "measure", lambda _: None)
+
+    def pass_time(**time: float) -> None:
+        monkeypatch.setattr(shared_clock._offset, "value", shared_clock.ahead() + timedelta(**time))
+        tasks.take_up_scheduled()
+
+    return pass_time
+
+
+def in_time(**time: float) -> str:
+    return render_timestamp(shared_clock.now() + timedelta(**time)) or ""
+
+
+def give(by: Integration, group: UUID, *members: UUID, **headers: str) -> Answer:
+    return by.post(f"/api/ad/groups/{group}/members", {"add": [str(member) for member in members]}, **headers)
+
+
+def end_of(answer: Answer) -> ChangeRequest:
+    return ChangeRequest.objects.get(id=answer.headers["Gateway-Scheduled-End"])
+
+
+class Place:
+    """A group and users in a unit of their own."""
+
+    def __init__(self, directory: Directory, unit: str) -> None:
+        self._directory, self._unit = directory, unit
+        self.group = directory.add_group(parent=unit)
+
+    def name_of(self, user: UUID) -> str:
+        return self._directory.dn(user)
+
+    def user(self) -> UUID:
+        return self._directory.add_user(parent=self._unit)
+
+    def members(self) -> set[UUID]:
+        return {self._directory.guid(name) for name in self._directory.members(self.group)}
+
+
+@pytest.fixture
+def place(directory: Directory, organizational_unit: str) -> Place:
+    return Place(directory, organizational_unit)
+
+
+def test_a_membership_ends(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    given = give(free, place.group, bob, X_Revert_After="PT8H")
+    assert (given.status, given.body["added"]) == (200, 1)
+    end = end_of(given)
+    assert (end.status, end.operation) == ("scheduled", "groups.change-members")
+    later(hours=7, minutes=59)
+    assert place.members() == {bob}
+    shown = free.get(f"/api/change-requests/{end.id}").body
+    assert (shown["status"], shown["changes"][0]["proposed"]) == ("scheduled", [])
+    later(minutes=2)
+    assert place.members() == set()
+    end.refresh_from_db()
+    assert (end.status, end.input, end.retry_at) == ("applied", "", None)
+    record = OperationRecord.objects.get(change_request_id=end.id)
+    assert (record.outcome, record.surface, record.operation) == ("succeeded", "worker", "groups.change-members")
+    assert str(end.ends) in str(record.reason)
+    later(days=1)
+    assert OperationRecord.objects.filter(change_request_id=end.id).count() == 1
+
+
+def test_an_end_outlives_the_key_and_its_owner(free: Integration, place: Place, later: Later) -> None:
+    give(free, place.group, place.user(), X_Revert_After="PT8H")
+    free.key.owner.is_active = False
+    free.key.owner.save()
+    free.key.delete()
+    later(hours=9)
+    assert place.members() == set()
+
+
+def test_a_change_that_was_not_made_has_no_end(
+    free: Integration, place: Place, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.pipeline.execute.writer.write", _refuse)
+    refused = give(free, place.group, place.user(), X_Revert_After="P1D")
+    assert refused.status == 422
+    end = ChangeRequest.objects.get()
+    assert end.status == "scheduled"
+    later(seconds=11)
+    end.refresh_from_db()
+    assert end.status == "cancelled"
+
+
+def _refuse(_client: object, recorded: RecordedWrite) -> Result:
+    return Result(record=recorded.record, refusal=DirectoryRejected())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"X_Revert_At": "2020-01-01T00:00:00Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "2026-12-01T00:00:00"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "2026-12-01T23:59:60Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "9999-01-01T00:00:00Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "PT30S"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P367D"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P1M"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "8 hours"}, 400, "Schedules.BadTime"),
+        ({"X_Apply_At": "tomorrow"}, 400, "Schedules.BadTime"),
+    ],
+)
+def test_bad_times(free: Integration, place: Place, headers: dict[str, str], status: int, code: str) -> None:
+    refused = give(free, place.group, place.user(), **headers)
+    assert (refused.status, refused.body["code"]) == (status, code)
+    assert (place.members(), ChangeRequest.objects.count()) == (set(), 0)
+
+
+def test_both_ends_are_refused(free: Integration, place: Place) -> None:
+    refused = give(free, place.group, place.user(), X_Revert_After="PT1H", X_Revert_At=in_time(hours=1))
+    assert (refused.status, refused.body["code"]) == (400, "Schedules.BadTime")
+    assert refused.body["errors"][0]["parameter"] == "X-Revert-After"
+
+
+def test_what_was_there_before_does_not_end(free: Integration, place: Place, later: Later) -> None:
+    bob, eve = place.user(), place.user()
+    assert give(free, place.group, bob).status == 200
+    given = give(free, place.group, bob, eve, X_Revert_After="PT1H")
+    assert (given.body["added"], given.body["unchanged"]) == (1, 1)
+    assert given.body["warnings"] == ["What was so before does not end."]
+    later(hours=2)
+    assert place.members() == {bob}
+    again = give(free, place.group, bob, X_Revert_After="PT1H")
+    assert (again.status, "Gateway-Scheduled-End" in again.headers) == (200, False)
+    assert again.body["warnings"]
+
+
+def test_the_latest_end_wins(free: Integration, place: Place, later: Later) -> None:
+    bob, eve = place.user(), place.user()
+    end = end_of(give(free, place.group, bob, eve, X_Revert_After="PT2H"))
+    assert give(free, place.group, bob, X_Revert_After="PT1H").body["warnings"]  # earlier: the end stands
+    assert give(free, place.group, bob, X_Revert_After="PT9H").status == 200
+    later(hours=3)
+    assert place.members() == {bob}
+    end.refresh_from_db()
+    assert end.status == "applied"
+    later(hours=7)
+    assert place.members() == set()
+
+
+def test_a_grant_for_good_supersedes(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT2H"))
+    assert give(free, place.group, bob).body["unchanged"] == 1
+    end.refresh_from_db()
+    assert end.status == "superseded"
+    later(hours=3)
+    assert place.members() == {bob}
+
+
+def test_moving_an_end_is_supervised(connection: DirectoryConnection, free: Integration, place: Place) -> None:
+    bob = place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT2H"))
+    careful = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    for headers in ({}, {"X_Revert_After": "P2D"}):
+        held = give(careful, place.group, bob, **headers)
+        assert held.status == 202
+    end.refresh_from_db()
+    assert end.status == "scheduled"
+    approve(held)
+    before, end = end.due_at, ChangeRequest.objects.get(id=end.id)
+    assert end.due_at is not None
+    assert before is not None
+    assert end.due_at - before > timedelta(hours=40)
+
+
+def test_what_others_change_for_good_stays(free: Integration, place: Place, later: Later) -> None:
+    bob, eve = place.user(), place.user()
+    give(free, place.group, bob, eve, X_Revert_After="PT2H")
+    path = f"/api/ad/groups/{place.group}/members"
+    assert free.post(path, {"remove": [str(bob)]}).status == 200
+    assert give(free, place.group, bob).status == 200
+    later(hours=3)
+    assert place.members() == {bob}
+
+
+def test_an_account_is_enabled_for_a_while(free: Integration, place: Place, later: Later, directory: Directory) -> None:
+    bob = place.user()
+    assert free.post(f"/api/ad/users/{bob}/disable").status == 200
+    given = free.post(f"/api/ad/users/{bob}/enable", X_Revert_After="PT1H")
+    assert given.status == 200
+    body = {"account": {"passwordNeverExpires": True}}
+    assert free.patch(f"/api/ad/users/{bob}", body).status == 200  # another option of the same attribute
+    later(hours=2)
+    end = end_of(given)
+    assert (end.status, directory.is_enabled(bob)) == ("applied", False)
+
+
+def test_attributes_end_each_for_themselves(
+    free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    bob = place.user()
+    body = {"replace": {"title": "Acting head", "department": "Sales"}}
+    assert free.patch(f"/api/ad/users/{bob}", {"replace": {"title": "Clerk"}}).status == 200
+    given = free.patch(f"/api/ad/users/{bob}", body, X_Revert_After="PT1H")
+    assert given.status == 200
+    directory.modify(bob, department="Finance")
+    later(hours=2)
+    assert (directory.text(bob, "title"), directory.text(bob, "department")) == ("Clerk", "Finance")
+    assert end_of(given).status == "applied"
+
+
+def test_a_change_without_an_inverse_has_no_end(free: Integration, place: Place) -> None:
+    bob = place.user()
+    headers = {"X_Revert_After": "PT1H"}
+    refused = free.post(f"/api/ad/users/{bob}/reset-password", {"newPassword": "Str0ng-Passw0rd!"}, **headers)
+    assert (refused.status, refused.body["code"]) == (409, "Operations.NotRevertible")
+    refused = free.post("/api/ad/groups", {"name": "x"}, X_Revert_After="PT1H", X_Apply_At="x")
+    assert refused.body["code"] == "Schedules.BadTime"
+    assert free.get("/api/me", **headers).status in (200, 400)
+
+
+def test_overlapping_ends_are_refused(free: Integration, place: Place) -> None:
+    bob = place.user()
+    give(free, place.group, bob, X_Revert_After="PT1H")
+    path = f"/api/ad/groups/{place.group}/members"
+    refused = free.post(path, {"remove": [str(bob)]}, X_Revert_After="PT3H")
+    assert (refused.status, refused.body["code"]) == (409, "Schedules.EndsAlready")
+
+
+def test_a_held_change_runs_from_its_application(connection: DirectoryConnection, place: Place, later: Later) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    bob = place.user()
+    held = give(careful, place.group, bob, X_Revert_After="PT8H")
+    assert held.status == 202
+    shown = careful.get(f"/api/change-requests/{held.body['changeRequest']['id']}").body
+    assert shown["revertAfter"] == "PT28800S"
+    later(hours=10)
+    approve(held)
+    assert place.members() == {bob}
+    later(hours=7)
+    assert place.members() == {bob}
+    later(hours=2)
+    assert place.members() == set()
+
+
+def test_beginning_and_ending(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    answer = give(free, place.group, bob, X_Apply_At=in_time(hours=1), X_Revert_At=in_time(hours=3))
+    assert (answer.status, answer.body["changeRequest"]["status"]) == (202, "scheduled")
+    request = ChangeRequest.objects.get(id=answer.body["changeRequest"]["id"])
+    later(minutes=30)
+    assert place.members() == set()
+    later(minutes=31)
+    tasks.apply_change_request(str(request.id))
+    request.refresh_from_db()
+    assert (place.members(), request.status) == ({bob}, "applied")
+    later(minutes=1)
+    later(hours=2)
+    assert place.members() == set()
+
+
+def test_an_end_is_moved(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT2H"))
+    address = f"/api/change-requests/{end.id}"
+    assert free.post(f"{address}/extend", {"until": in_time(hours=5)}).code == "Schedules.NoEnd"  # not known to be made
+    later(seconds=11)
+    refused = free.post(f"{address}/extend", {"until": "2020-01-01T00:00:00Z"})
+    assert (refused.code, refused.body["errors"][0]["pointer"]) == ("Schedules.BadTime", "#/until")
+    until = in_time(hours=5)
+    shown = free.post(f"{address}/extend?dryRun=true", {"until": until}).body
+    (change,) = shown["changes"]
+    assert (shown["risk"], change["attribute"], change["after"]) == ("security", "until", [until])
+    moved = free.post(f"{address}/extend", {"until": until})
+    assert (moved.status, moved.body["status"], moved.body["dueAt"]) == (200, "scheduled", until)
+    record = OperationRecord.objects.get(operation="change-requests.extend", outcome="succeeded")
+    assert (record.target_id, record.reversible) == (place.group, "none")
+    later(hours=3)
+    assert place.members() == {bob}
+    assert free.post(f"{address}/cancel").code == "Approvals.NotPending"
+    assert free.post(f"{address}/revert-now").status == 200
+    assert place.members() == set()
+    end.refresh_from_db()
+    assert end.status == "superseded"
+    assert free.post(f"{address}/extend", {"until": None}).code == "Schedules.NoEnd"
+
+
+def test_an_end_is_given_up(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT2H"))
+    later(seconds=11)
+    assert free.post(f"/api/change-requests/{end.id}/extend", {"until": None}).body["status"] == "superseded"
+    later(hours=3)
+    assert place.members() == {bob}
+
+
+def test_nobody_moves_the_end_of_what_they_may_not_do(
+    connection: DirectoryConnection, free: Integration, place: Place, later: Later
+) -> None:
+    end = end_of(give(free, place.group, place.user(), X_Revert_After="PT2H"))
+    later(seconds=11)
+    role = free.key.role
+    role.permissions.remove(*role.permissions.filter(codename="manage_membership"))
+    for path, body in (("extend", {"until": None}), ("revert-now", None)):
+        assert free.post(f"/api/change-requests/{end.id}/{path}", body).status == 403
+    other = make_integration(connection, level=SupervisionLevel.ACT)
+    assert other.post(f"/api/change-requests/{end.id}/extend", {"until": None}).status == 404
+
+
+def test_items_of_a_batch_have_times_of_their_own(
+    free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    users = [place.user() for _ in range(4)]
+    times: list[dict[str, str]] = [{"revertAfter": "PT1H"}, {}, {"applyAt": in_time(hours=1)}, {"revertAt": "never"}]
+    items = [{"id": str(user), "replace": {"title": "Head"}, **time} for user, time in zip(users, times, strict=True)]
+    path = "/api/ad/users/batch/update"
+    answer = free.post(path, {"items": items}).body["results"]
+    assert [each["status"] for each in answer] == [200, 200, 202, 400]
+    assert answer[3]["problem"]["errors"][0]["pointer"] == "#/items/3/revertAt"
+    assert ["scheduledEnd" in each for each in answer] == [True, False, False, False]
+    later(hours=2)
+    assert [directory.text(user, "title") for user in users[:2]] == [None, "Head"]
+    whole = free.post(path, {"items": items}, X_Revert_After="PT1H")
+    assert (whole.status, whole.code) == (400, "Schedules.BadTime")
+
+
+def test_an_end_that_the_directory_refuses_is_overdue(
+    free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    bob = place.user()
+    old = directory.text(bob, "sAMAccountName")
+    given = free.patch(f"/api/ad/users/{bob}", {"replace": {"sAMAccountName": f"x{old}"}}, X_Revert_After="PT1H")
+    other = place.user()
+    directory.modify(other, sAMAccountName=old)
+    later(hours=1, minutes=1)
+    end = end_of(given)
+    assert (end.status, end.problem and end.problem["code"]) == ("overdue", "AD.Object.AlreadyExists")
+    assert end.to_announce
+    directory.delete(other)
+    later(minutes=30)
+    assert end_of(given).status == "overdue"
+    later(minutes=31)
+    assert (end_of(given).status, directory.text(bob, "sAMAccountName")) == ("applied", old)
+
+
+def test_a_directory_that_is_away(domain: Domain, place: Place, later: Later) -> None:
+    proxy = FaultyProxy(domain.controller.address, 636)
+    free = make_integration(make_connection(domain, urls=[proxy.url]), level=SupervisionLevel.ACT)
+    given = give(free, place.group, place.user(), X_Revert_After="PT1H")
+    later(seconds=11)
+    proxy.cut()
+    later(hours=1)
+    assert (end_of(given).status, end_of(given).tries) == ("scheduled", 1)
+    later(minutes=6)
+    assert (end_of(given).status, end_of(given).problem) == ("overdue", None)
+    proxy.restore()
+    later(seconds=2)
+    assert (end_of(given).status, place.members()) == ("applied", set())
+    proxy.close()
+
+
+def test_an_altered_end_is_not_made(free: Integration, place: Place, later: Later) -> None:
+    bob, eve = place.user(), place.user()
+    give(free, place.group, eve)
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT1H"))
+    name = str(end.changes[0]["before"][0])
+    eves = place.name_of(eve)
+    changes = [{**end.changes[0], "before": [eves], "references": [{"name": eves, "id": str(eve)}]}]
+    ChangeRequest.objects.filter(id=end.id).update(changes=changes)
+    later(hours=2)
+    end.refresh_from_db()
+    assert (end.status, end.problem and end.problem["code"], bool(name)) == ("overdue", "Approvals.Changed", True)
+    assert place.members() == {bob, eve}
+
+
+def test_a_worker_that_is_lost_while_it_ends_a_change(
+    free: Integration, place: Place, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = give(free, place.group, place.user(), X_Revert_After="PT1H")
+    with monkeypatch.context() as killed:
+        killed.setattr("approvals.ends.finish", lambda *_args, **_facts: _interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            later(hours=2)
+    assert (end_of(given).status, place.members()) == ("applying", set())
+    later(minutes=1)
+    assert end_of(given).status == "applying"  # its lease lasts
+    later(minutes=1)
+    assert end_of(given).status == "applied"
+    assert OperationRecord.objects.filter(change_request_id=end_of(given).id).count() == 1
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_events(free: Integration, place: Place, later: Later) -> None:
+    WebhookEndpoint.objects.create(url="https://example.test/", events=["change-requests"], secret="whsec_QQ==")
+    give(free, place.group, place.user(), X_Revert_After="P3D")
+    later(hours=25)
+    later(hours=24)
+    later(hours=22, minutes=30)
+    later(minutes=45)
+    told = list(WebhookDelivery.objects.order_by("id").values_list("event", flat=True))
+    assert sorted(told) == sorted(
+        ["change.scheduled", "change.revert.due", "change.revert.due", "change-request.applying", "change.reverted"]
+    )
+
+
+def test_what_has_to_be_approved_by_now_waits(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    answer = give(free, place.group, bob, X_Apply_At=in_time(hours=1))
+    request = ChangeRequest.objects.get(id=answer.body["changeRequest"]["id"])
+    free.key.supervision_level = SupervisionLevel.ASK_DESTRUCTIVE_SECURITY
+    free.key.save()
+    later(hours=1, minutes=1)
+    tasks.apply_change_request(str(request.id))
+    request.refresh_from_db()
+    assert (request.status, place.members()) == ("superseded", set())
+    waiting = ChangeRequest.objects.get(status="pending")
+    assert (waiting.operation, waiting.target_id) == ("groups.change-members", place.group)
+
+
+def test_a_change_for_later_is_withdrawn(free: Integration, place: Place, later: Later) -> None:
+    answer = give(free, place.group, place.user(), X_Apply_At=in_time(hours=1))
+    address = f"/api/change-requests/{answer.body['changeRequest']['id']}"
+    assert free.post(f"{address}/cancel").body["status"] == "cancelled"
+    later(hours=2)
+    assert place.members() == set()
+
+
+def test_approved_too_late(connection: DirectoryConnection, place: Place, later: Later) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    early, late, too_late = (give(careful, place.group, place.user(), X_Apply_At=in_time(hours=1)) for _ in range(3))
+    ids = [each.body["changeRequest"]["id"] for each in (early, late, too_late)]
+    approve(early)
+    assert ChangeRequest.objects.get(id=ids[0]).status == "scheduled"
+    assert place.members() == set()
+    later(hours=2)
+    tasks.apply_change_request(ids[0])
+    assert len(place.members()) == 1
+    approve(late)
+    assert len(place.members()) == 2
+    later(hours=24)
+    tasks.sweep()
+    assert ChangeRequest.objects.get(id=ids[2]).status == "expired"
