@@ -5,7 +5,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from lab.accounts.making import make_accounts
 from lab.directory import Directory
 from lab.domain import Domain, wait_until_replicated
 from lab.gateway import Commands
+from lab.waiting import TimedOut, wait_until
 
 WARM_UP = 2.0
 
@@ -149,6 +150,9 @@ class _Campaign:
         with self._scene.load(people, lambda: Connection(servers.base_url)) as approver:
             struck = self._strike()
             self._wait_for_end()
+        # What a client or the approver has asked for at the last moment.
+        with suppress(TimedOut):  # the checks say what is still open then
+            wait_until(lambda: not self._scene.is_anything_open(), self._plan.settled_within)
         story = self._scene.story(approver)
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
