@@ -45,6 +45,24 @@ document.addEventListener("formdata", (event) => {
   }
 });
 
+// A heading for each day of a table whose rows have times, as the reader's calendar has it.
+for (const body of document.querySelectorAll("tbody[data-by-day]")) {
+  let last;
+  for (const row of [...body.rows]) {
+    const day = new Date(row.dataset.at).toLocaleDateString(locale, { dateStyle: "full" });
+    if (day === last) continue;
+    last = day;
+    const heading = document.createElement("th");
+    heading.scope = "rowgroup";
+    heading.colSpan = row.cells.length;
+    heading.textContent = day;
+    heading.className = "quiet";
+    const line = document.createElement("tr");
+    line.append(heading);
+    row.before(line);
+  }
+}
+
 if (!isUtc) {
   localize(document);
   document.addEventListener("htmx:afterSettle", (event) => localize(event.target));
