@@ -72,6 +72,7 @@ def changes(page: PageContext) -> HttpResponseBase:
             "narrowed": sum(name in page.query for name in _FILTERS if name not in ("sort", "risk", "q")),
             "kept": filter_query(page),
             "statistics": page.perform_if_admitted("change-requests.read-statistics"),
+            "is_anything_overdue": bool(page.list_first("change-requests.search", 1, status=Status.OVERDUE)),
         },
     )
 

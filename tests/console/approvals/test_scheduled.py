@@ -87,6 +87,7 @@ def test_the_overdue_come_first(browser: PlainBrowser, bob: UUID, monkeypatch: p
     ChangeRequest.objects.update(digest="altered")
     with later(monkeypatch, days=2):
         tasks.take_up_scheduled()
+    assert "should have ended, and has not." in browser.open("/console/changes/").text
     assert "These should have ended and have not." in browser.open("/console/scheduled/").text
     request = ChangeRequest.objects.get()
     assert "This should have ended at" in browser.open(f"/console/changes/{request.id}").text
