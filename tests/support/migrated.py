@@ -14,7 +14,7 @@ from lab.clock import CLOCK
 from lab.commands import PROJECT
 from lab.domain import TEMPLATES
 from lab.postgres import Postgres
-from tests.support.environment import POSTGRES, RUNTIME, postgres_url
+from tests.support.environment import POSTGRES, RUNTIME
 
 MIGRATED = "migrated"
 """The database of a copied cluster that others are made from."""
@@ -22,19 +22,24 @@ MIGRATED = "migrated"
 
 def copy_postgres() -> Postgres:
     """A cluster with the database `migrated`, where this process's own belongs; not started yet."""
+    copy_cluster(POSTGRES)
+    # The transaction around a test is idle as long as the test is; the gateway leaves what the server has decided.
+    return Postgres(POSTGRES, options=("idle_in_transaction_session_timeout=1h",))
+
+
+def copy_cluster(directory: Path) -> None:
+    """The same for a server of its own, in whose database `gateway` nothing is left to migrate."""
     with _template("postgres") as template:
         if not template.exists():
             making = Postgres(RUNTIME / "migrating")  # the path of a socket is too short for most checkouts
             making.start_and_wait()
             try:
-                making.create_database(MIGRATED)
-                _migrate(postgres_url(MIGRATED, at=making.directory))
+                _migrate(making.url)
+                making.create_database(MIGRATED, like="gateway")
             finally:
                 making.stop()
             _copy(making.directory, template)
-        _copy(template, POSTGRES)
-    # The transaction around a test is idle as long as the test is; the gateway leaves what the server has decided.
-    return Postgres(POSTGRES, options=("idle_in_transaction_session_timeout=1h",))
+        _copy(template, directory)
 
 
 def copy_sqlite(file: Path) -> None:
