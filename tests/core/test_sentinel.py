@@ -90,7 +90,7 @@ def test_the_gateway_follows_a_fail_over(
             "RateLimiting__Enabled": "true",
             **dict.fromkeys(("RateLimiting__Global", "RateLimiting__DirectorySearch"), limits),
         }
-        gateway = gateway_at(tmp_path / "gateway", configuration | counted)
+        gateway = gateway_at(tmp_path / "gateway", configuration | counted, processes=1)
         try:
             gateway.web.start_and_wait()
             gateway.worker.start_and_wait()

@@ -24,10 +24,10 @@ def client_of(domain: Domain) -> Iterator[Directory]:
         del _clients[domain]
 
 
-def renew_domains() -> None:
-    """Provision those with many changes anew, while no test or fixture has objects there."""
+def renew_domains(*, after: int = _MANY_CHANGES) -> None:
+    """Provision those with so many changes anew, while no test or fixture has objects there."""
     for domain, client in _clients.items():
-        if client.count_changes() > _MANY_CHANGES:
+        if client.count_changes() > after:
             domain.renew()
             client.reconnect()
             ClientOfTests.forget()

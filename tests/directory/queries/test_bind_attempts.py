@@ -207,7 +207,7 @@ def test_a_refused_password_is_tried_again_after_a_while(
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[list[LiveGateway]]:
-    gateways = [gateway_at(folder / str(number)) for number in range(2)]
+    gateways = [gateway_at(folder / str(number), processes=number) for number in (1, 2)]
     try:
         for gateway in gateways:
             gateway.web.start_and_wait()
