@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from active_directory import Client, Entry, Equals
 from directory.groups import relative_id
 from directory.lookup.visibility import Visibility
-from directory.queries.searches.listed import name_filter
+from directory.queries.searches.listed import find_accounts, name_filter
 
 _MANY = 1000
 """Accounts of one primary group that are counted once in `_MAX_AGE` seconds: Samba takes 50 µs for each."""
@@ -54,7 +54,8 @@ def _count_accounts(
     }
     found: Counter[int] = Counter()
     unknown = [number for number in numbers if number not in counts]
-    for account in client.find_any((Equals("primaryGroupID", number) for number in unknown), ("primaryGroupID",)):
+    wanted = (Equals("primaryGroupID", number) for number in unknown)
+    for account in find_accounts(client, wanted, "primaryGroupID"):
         number = account.number("primaryGroupID")
         found[number] += 1
         counts[number] = counts.get(number, 0) + is_seen(account.dn)

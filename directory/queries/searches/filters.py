@@ -310,6 +310,7 @@ def is_narrow(condition: Filter) -> bool:
 
 _NOTHING = Not(ANYTHING)
 _GROUPS = Equals("objectClass", "group")
+_USERS = Equals("objectClass", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +366,16 @@ def all_of(conditions: Iterable[Filter]) -> Filter:
     """The conjunction, without terms that are true of every object."""
     parts = [part for condition in conditions for part in conjuncts(condition) if part != ANYTHING]
     return And(*parts) if parts else ANYTHING
+
+
+def past_user_index(condition: Filter, declared: Filter) -> Filter:
+    """The same, where Samba does not use its index of users for conditions that a search has declared.
+
+    Samba takes 27 µs for each of the objects that an index leads to, and 7 µs for one that it looks at without. Nearly
+    all objects of a domain are in this index, to which computers belong, too. An index of the others is still used.
+    """
+    broad = [part for part in conjuncts(declared) if any(term == _USERS for term, _ in terms_of(part))]
+    return all_of(Not(Not(part)) if part in broad else part for part in conjuncts(condition))
 
 
 def conjuncts(condition: Filter) -> list[Filter]:

@@ -5,14 +5,14 @@ each, and a list of those that also meet a condition 40 µs for each.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
 from django.core.cache.backends.locmem import LocMemCache
 
-from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Scope
+from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Not, Scope, is_samba
 from directory.groups import relative_id
 from directory.lookup.access import is_within_any
 from directory.lookup.visibility import Visibility, parent_of
@@ -45,7 +45,7 @@ def members_of(client: Client, groups: Sequence[Entry], *, primary: bool = True)
     lists = read_members(client, (group.guid.bytes_le for group in groups))
     accounts = {
         guid: account.dn
-        for account in client.find_any(have_primary(groups) if primary else (), ("objectGUID",))
+        for account in find_accounts(client, have_primary(groups) if primary else (), "objectGUID")
         for guid in account.values("objectGUID")
     }
     if accounts:
@@ -67,6 +67,23 @@ def members_of(client: Client, groups: Sequence[Entry], *, primary: bool = True)
 def have_primary(groups: Iterable[Entry]) -> list[Filter]:
     """Conditions on the accounts whose primary group one of these is."""
     return [Equals("primaryGroupID", number) for number in map(relative_id, groups) if number is not None]
+
+
+_DOMAIN_USERS = Equals("primaryGroupID", 513)  # [MS-DTYP] 2.4.2.4
+
+
+def find_accounts(client: Client, primary: Iterable[Filter], attribute: str) -> Iterator[Entry]:
+    """The accounts that have one of these primary groups.
+
+    Domain Users is that of most objects, which Samba finds quicker without an index (`filters.past_user_index`).
+    """
+    is_slow, others = is_samba(client), []
+    for condition in primary:
+        if is_slow and condition == _DOMAIN_USERS:
+            yield from client.search_domain(Not(Not(condition)), (attribute,))
+        else:
+            others.append(condition)
+    yield from client.find_any(others, (attribute,))
 
 
 _remembered = LocMemCache("listed objects", {"OPTIONS": {"MAX_ENTRIES": 10}})

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client
+from directory.queries.searches import search as running
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.directory.queries.searches.asking import search
@@ -88,6 +89,34 @@ def test_what_is_known_to_fit_on_a_page_is_read_in_one_pass(
     assert len({*names(answer), *names(following)}) == 6
     assert search(integration, **wanted).body["items"] == answer.body["items"]
     assert "all" not in passes
+
+
+@pytest.mark.parametrize("samba", [True, False])
+def test_an_index_of_nearly_everything_is_not_used(
+    integration: Integration,
+    people: dict[str, UUID],
+    organizational_unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+    samba: bool,
+) -> None:
+    """Samba takes four times as long for what an index leads to; but an index that the caller asks for is used."""
+    sent: list[str] = []
+    find = Client.search
+
+    def note(self: Client, base: Any, scope: Any, filter: Any, *given: Any, **options: Any) -> Any:
+        sent.append(str(filter))
+        return find(self, base, scope, filter, *given, **options)
+
+    monkeypatch.setattr(Client, "search", note)
+    monkeypatch.setattr(running, "is_samba", lambda _: samba)
+    asked = "(|(&(objectClass=user)(cn=Ada))(&(objectClass=user)(cn=Blaise)))"
+    answer = search(integration, base=organizational_unit, filter=asked)
+    assert sorted(names(answer)) == ["Ada", "Blaise"]
+    users = "(!(!(objectClass=user)))" if samba else "(objectClass=user)"
+    assert f"(&{users}(!(objectClass=computer)){asked})" in sent
+    state = integration.get(f"/api/ad/accounts?state=enabled&base={organizational_unit}")
+    assert sorted(names(state)) == sorted(people)
+    assert any("(!(!(|" in filter for filter in sent) is samba
 
 
 def test_values_are_told_as_when_one_is_read(
