@@ -330,8 +330,9 @@ def find_directories_away() -> list[UUID]:
 
 def _waiting_for_directories() -> QuerySet[ChangeRequest]:
     now = shared_clock.now()
-    waiting = ChangeRequest.objects.filter(retry_at__gt=now, due_at__lte=now, tries__gt=0, problem__isnull=True)
-    return waiting.filter(ends__isnull=False, status__in=OPEN)
+    soon = ChangeRequest.objects.filter(retry_at__gt=now, retry_at__lte=now + _PAUSES[1])  # by the index
+    waiting = soon.filter(due_at__lte=now, tries__gt=0, problem__isnull=True)
+    return waiting.filter(ends__isnull=False).exclude(status=Status.APPLYING)
 
 
 def cancel(end: ChangeRequest) -> None:
@@ -343,12 +344,9 @@ def tell_ahead() -> None:
     """Queue the events of what ends within a day, and within an hour."""
     now = shared_clock.now()
     for hours in (24, 1):
-        soon = ChangeRequest.objects.filter(retry_at__isnull=False, ends__isnull=False, status=Status.SCHEDULED)
-        soon = soon.filter(
-            due_at__gt=now,
-            due_at__lte=now + timedelta(hours=hours),
-            created_at__lte=F("due_at") - timedelta(hours=hours),
-        )
+        lead = timedelta(hours=hours)
+        soon = ChangeRequest.objects.filter(retry_at__gt=now, retry_at__lte=now + lead, due_at__gt=now)
+        soon = soon.filter(ends__isnull=False, created_at__lte=F("due_at") - lead)
         for end in soon.exclude(told_ahead__lte=hours).exclude(made_at=None).defer("input", "secret")[:1000]:
             with transaction.atomic():
                 told = ChangeRequest.objects.filter(id=end.id).exclude(told_ahead__lte=hours).update(told_ahead=hours)

@@ -14,7 +14,7 @@ from celery import shared_task
 from django.conf import settings
 
 from active_directory import LdapError
-from approvals import queue, secrets
+from approvals import ends, queue, secrets
 from approvals.queue import end_with_run
 from approvals.review import notifications
 from audit import log
@@ -59,6 +59,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
+    ends.tell_ahead()
     bind_password_rotation.settle_interrupted_rotations()
     secrets.wipe_overdue()
     forget_old_answers()

@@ -61,7 +61,6 @@ def take_up_scheduled() -> None:
         except (GatewayError, LdapError):
             logger.exception("a scheduled change cannot be taken up", request=str(request.id))
             ends.look_again(request, timedelta(minutes=1))
-    ends.tell_ahead()
 
 
 def _answers(directory_id: UUID) -> bool:

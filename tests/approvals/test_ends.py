@@ -427,10 +427,9 @@ def _interrupt() -> None:
 def test_events(free: Integration, place: Place, later: Later) -> None:
     WebhookEndpoint.objects.create(url="https://example.test/", events=["change-requests"], secret="whsec_QQ==")
     give(free, place.group, place.user(), X_Revert_After="P3D")
-    later(hours=25)
-    later(hours=24)
-    later(hours=22, minutes=30)
-    later(minutes=45)
+    for hours in (25, 24, 22.5, 0.75):
+        later(hours=hours)
+        tasks.sweep()
     told = list(WebhookDelivery.objects.order_by("id").values_list("event", flat=True))
     assert sorted(told) == sorted(
         ["change.scheduled", "change.revert.due", "change.revert.due", "change-request.applying", "change.reverted"]
