@@ -129,7 +129,8 @@ class ReviewJson(RequestLineJson):
     `summary` says in a sentence what the operation does; `riskReasons` explain its risk. `approvalsNeeded` is how many
     more people have to approve it. `barred` says why the reader must not decide this request, though they may decide
     others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of the reader's second factor.
-    `passkeyNeeded` is whether deciding takes a passkey.
+    `passkeyNeeded` is whether deciding takes a passkey. `unusual` says how a waiting request differs from what its
+    requester asked for before; it is empty for readers with scopes.
     `secretUntil` is set while a generated password waits for the reader; with `secretForRequester` it is for the
     requester instead of the approver.
     """
@@ -147,6 +148,7 @@ class ReviewJson(RequestLineJson):
     deciders: list[str]
     codeNeeded: bool
     passkeyNeeded: bool
+    unusual: list[str]
     secretUntil: Moment | None
     secretForRequester: bool
 

@@ -57,6 +57,7 @@ def change(page: PageContext, /, request_id: UUID, **_decision: str) -> HttpResp
             "previous": next_url(page, after=str(request_id), backwards="true"),
             "decided": decided,
             "rivals": _rivals(page, review["changeRequest"]) if is_pending else [],
+            "recent": _recent(page, review["changeRequest"]["requestedBy"]) if is_pending else [],
             "is_under_way": review["changeRequest"]["status"] in UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in _RUN_OPERATIONS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
@@ -79,6 +80,12 @@ def _may_move_end(page: PageContext, change: Mapping[str, Any]) -> bool:
 def _field_value(time: str | None) -> str:
     """A time as the value of a datetime-local field, in UTC."""
     return (time or "")[:16]
+
+
+def _recent(page: PageContext, requester: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the key, agent or person did last, for those who read the log."""
+    who = {"owner": requester["owner"], **({"keyName": requester["keyName"]} if requester["keyName"] else {})}
+    return page.list_first("operations.search", 5, onlyChanges="true", outcome="succeeded", fold="true", **who)
 
 
 def _rivals(page: PageContext, change: dict[str, Any]) -> list[dict[str, Any]]:

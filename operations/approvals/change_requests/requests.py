@@ -15,6 +15,7 @@ from approvals.errors import AskedElsewhere
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
 from approvals.review.deciders import conflict_reason, find_deciders, hidden_reason, requests_in_scopes
+from approvals.review.unusual import unusual_facts
 from approvals.shapes import (
     ChangeRequestJson,
     EndedJson,
@@ -233,6 +234,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "deciders": find_deciders(change_request) if barred else [],
         "codeNeeded": may_approve and needs_confirmation(call.person.id),
         "passkeyNeeded": may_decide and needs_passkey(call, change_request.risk),
+        "unusual": unusual_facts(change_request) if is_open and call.may(DECIDE) and not call.scopes else [],
         "secretUntil": render_timestamp(secret_until),
         "secretForRequester": change_request.secret_for_requester,
     }
