@@ -17,10 +17,11 @@ from django.utils.translation import gettext as _
 from console.menu import MenuEntry, entries_for
 from console.shared.spelling import spell
 from console.shared.texts import error_title, field_message, script_translations
-from console.shared.wording import dry_run_facts, duration_in_words, log_record_facts, relative_time
+from console.shared.wording import dry_run_facts, log_record_facts
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.ip_addresses import is_allowed
 from core.text.messages import translated
+from core.text.times import duration_in_words, exact_duration_in_words, relative_time, schedule_in_words
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
 from directory.shapes.wording.change_words import ChangeWords, describe_change, resource_words
 from directory.shapes.wording.labels import label_of, operation_words
@@ -78,15 +79,21 @@ def exact_moment(value: datetime | str | None) -> str | SafeString:
 
 
 @register.filter
-def duration_text(text: str) -> str:
-    """An ISO 8601 duration in seconds ("PT28800S") as days, hours and minutes: "8 hours", "2 days, 3 hours"."""
-    seconds = int(text.removeprefix("PT").removesuffix("S"))
-    parts = []
-    for unit in (86400, 3600, 60):
-        count, seconds = divmod(seconds, unit)
-        if count:
-            parts.append(duration(count * unit))
-    return ", ".join(parts) or duration(seconds)
+def lasting(text: str) -> str:
+    """An ISO 8601 duration in seconds (`PT28800S`) in words: "8 hours"."""
+    return exact_duration_in_words(_seconds(text))
+
+
+@register.filter
+def schedule_words(change: Mapping[str, Any]) -> str:
+    """When a change request is to be made and for how long; empty for one that is made at once and for good."""
+    lasts = change["revertAfter"]
+    begins, ends = (_as_datetime(change[name]) for name in ("dueAt", "revertAt"))
+    return schedule_in_words(begins, ends, None if lasts is None else _seconds(lasts))
+
+
+def _seconds(duration: str) -> int:
+    return int(duration.removeprefix("PT").removesuffix("S"))
 
 
 @register.filter

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from console.directory.objects.form import Record
 from console.directory.objects.page import ObjectAction, find_object, may_change, object_url, render_object
 from console.page_context import PageContext, page_at
-from console.shared.wording import exact_duration_in_words
+from core.text.times import exact_duration_in_words
 from core.text.vocabulary import capitalized, texts_by_name
 from directory.shapes.kinds import permission_for
 from directory.shapes.sign_in_hours import hours_in_words

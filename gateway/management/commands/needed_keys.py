@@ -8,7 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from approvals.models import ChangeRequest, Status
+from approvals.models import ChangeRequest
+from approvals.states import NEEDS_INPUT
 from audit.chain.seals import name_of_key
 from audit.chain.verification import find_missing_keys, find_seals_by_key
 from core.secrets.encryption import UndecryptableSecret, find_secrets, name_of_encryption_key
@@ -79,7 +80,7 @@ def _backup_use(backups: Sequence[NotedBackup]) -> str:
 def _waiting_requests_by_key() -> Counter[int | None]:
     """The number of unfinished change requests whose digest needs each key, by the key's number."""
     counts: Counter[int | None] = Counter()
-    unfinished = ChangeRequest.objects.filter(status__in=(Status.PENDING, Status.APPROVED, Status.APPLYING))
+    unfinished = ChangeRequest.objects.filter(status__in=NEEDS_INPUT)
     for identifier in unfinished.values_list("id", flat=True):
         try:
             counts[ChangeRequest.objects.get(id=identifier).digest_key_position()] += 1

@@ -29,6 +29,7 @@ from core.errors import GatewayError
 from core.operation import SIGNED_IN, Effect, rest_operation
 from core.shapes import COMMA_SEPARATED, KEPT_PROBLEM, Body, Guid, Id, Query, documented_as, example
 from core.text.messages import message
+from core.text.times import schedule_in_words
 from core.text.vocabulary import noun_label, risk_words
 from directory.shapes.wording.change_words import ChangeFacts, change_facts, kind_words
 from directory.shapes.wording.labels import label_of
@@ -188,6 +189,7 @@ class _Member:
     protected: bool
     change: ChangeFacts
     reason: str | None
+    schedule: str
     current: dict[str, str]
     """The values so far, in words, of attributes whose change lists all of them."""
 
@@ -206,7 +208,15 @@ def _member_of(row: ChangeRequest, record: ChangeRequestJson) -> _Member:
         for each in change.changes
         if change.action != "create" and (change.action == "delete" or not is_list(each))
     }
-    return _Member(id=row.id, risk=row.risk, protected=row.protected, change=change, reason=row.reason, current=whole)
+    return _Member(
+        id=row.id,
+        risk=row.risk,
+        protected=row.protected,
+        change=change,
+        reason=row.reason,
+        schedule=schedule_in_words(row.due_at, row.revert_at, row.revert_after) or _("at once and for good"),
+        current=whole,
+    )
 
 
 def _union_of(members: Sequence[_Member]) -> list[CommonJson]:
@@ -247,6 +257,7 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
     usual_action = _majority_of(members, lambda member: member.change.operation)
     usual_kind = _majority_of(members, lambda member: member.change.kind)
     usual_reason = _majority_of(members, lambda member: member.reason)
+    usual_schedule = _majority_of(members, lambda member: member.schedule)
     by_name = {
         member.id: {each.attribute.lower(): assigned_words(each, member.change.named) for each in member.change.changes}
         for member in members
@@ -266,8 +277,10 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
     }
 
     def reasons(member: _Member) -> Iterable[str]:
-        if usual_risk is not None and member.risk != usual_risk:
-            yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
+        risks = risk_words(member.risk), None if usual_risk is None else risk_words(usual_risk)
+        for this, usual in (risks, (member.schedule, usual_schedule)):
+            if usual is not None and this != usual:
+                yield _("{this} instead of {usual}").format(this=this, usual=usual)
         if member.protected and usual_protection is False:
             yield _("a protected object")
         if usual_action is not None and member.change.operation != usual_action:
@@ -278,6 +291,8 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
             yield _("a {this} instead of a {usual}").format(this=this, usual=usual)
         if usual_reason is not None and member.reason != usual_reason:
             yield _("another reason")
+
+    def reasons_in_values(member: _Member) -> Iterable[str]:
         mine = by_name[member.id]
         for name, label in labels.items():
             if name in _NAME_ATTRIBUTES:
@@ -294,7 +309,7 @@ def _exceptions_of(members: Sequence[_Member]) -> dict[UUID, list[str]]:
                 text = _("{attribute} so far: {this} instead of {usual}")
                 yield text.format(attribute=label, this=member.current[name], usual=usual_now)
 
-    found = {member.id: list(reasons(member)) for member in members}
+    found = {member.id: [*reasons(member), *reasons_in_values(member)] for member in members}
     return {id: why for id, why in found.items() if why}
 
 

@@ -1,12 +1,13 @@
 """Several requests together: what they have in common, what stands out, and one decision of each by itself."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from approvals.models import ChangeRequest, Status
 from audit.models import OperationRecord
-from core.call import Call, PersonRef
+from core.call import Call, PersonRef, Schedule
 from core.errors import InvalidRequest
 from core.operation import Risk
 from core.shapes import load_body, load_query
@@ -49,6 +50,17 @@ def standing_out(found: Any) -> dict[str, list[str]]:
         item["changeRequest"]["target"]["distinguishedName"][3:-8]: item["differs"]
         for item in found["items"]
         if item["differs"]
+    }
+
+
+def test_what_lasts_longer_stands_out() -> None:
+    alike = [ask(f"P{number}", schedule=Schedule(revert_after=timedelta(hours=8))) for number in range(5)]
+    ask("Longer", schedule=Schedule(revert_after=timedelta(days=8)))
+    ask("Always")
+    found = read(groupOf=str(alike[0].id))
+    assert standing_out(found) == {
+        "Longer": ["for 8 days instead of for 8 hours"],
+        "Always": ["at once and for good instead of for 8 hours"],
     }
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from console.directory.objects.sign_in import policy_in_words
-from console.shared.wording import exact_duration_in_words
+from core.text.times import exact_duration_in_words
 from directory.models import DirectoryConnection
 from directory.shapes.sign_in_hours import hours_in_words
 from lab.directory import PASSWORD, Directory, Values
