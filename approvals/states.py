@@ -55,11 +55,14 @@ WITHDRAWN = frozenset({Status.CANCELLED, Status.EXPIRED})
 def retry_after(status: str) -> int | None:
     """In how many seconds it is worth asking again about a request in this state; None when it has ended.
 
-    A person takes longer to decide than a worker to apply what was decided.
+    A person takes longer to decide than a worker to apply what was decided, and what is scheduled waits for its time.
     """
     if not TRANSITIONS[Status(status)]:
         return None
-    return 15 if status == Status.PENDING else 2
+    return _ASK_AGAIN_AFTER.get(Status(status), 2)
+
+
+_ASK_AGAIN_AFTER = {Status.PENDING: 15, Status.SCHEDULED: 60, Status.OVERDUE: 60}
 
 
 def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None = None, **fields: Any) -> bool:
