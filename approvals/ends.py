@@ -44,6 +44,8 @@ LEASE: Final = timedelta(seconds=90)
 """How long a worker may take for one end: the proposal, the longest write and its record."""
 LATE: Final = timedelta(minutes=5)
 """How long after its time an end counts as overdue even if the directory is only away."""
+_HASTEN_AFTER: Final = timedelta(seconds=10)
+"""How long after an attempt the next one comes at the earliest, though the directory answers again."""
 _PAUSES: Final = (timedelta(minutes=1), timedelta(hours=1))
 """The first and the longest pause between two attempts."""
 
@@ -245,13 +247,13 @@ def _move_end(wanted: EndMove) -> None:
         raise Conflict(message("It ends at this moment, or somebody has just moved its end."))
 
 
-_TIMES: Final = ("due_at", "expires_at", "retry_at", "tries", "told_ahead", "problem")
+_TIMES: Final = ("due_at", "expires_at", "retry_at", "tries", "told_ahead", "expiry_announced", "problem")
 
 
 def _set_time(end: ChangeRequest, due_at: datetime) -> None:
     end.status, end.due_at, end.expires_at = Status.SCHEDULED, due_at, due_at
     end.retry_at = due_at if end.made_at else min(due_at, shared_clock.now() + FIRST_LOOK)
-    end.tries, end.told_ahead, end.problem = 0, None, None
+    end.tries, end.told_ahead, end.expiry_announced, end.problem = 0, None, False, None
     end.digest = end.make_digest()
 
 
@@ -312,7 +314,10 @@ def finish(end: ChangeRequest, status: Status, *, problem: dict[str, Any] | None
     if status in OPEN:
         first, longest = _PAUSES
         pause = longest if problem is not None else min(first * 2 ** min(end.tries, 6), longest)
-        fields |= {"retry_at": shared_clock.now() + pause, "tries": F("tries") + 1}
+        now = shared_clock.now()
+        fields |= {"retry_at": now + pause, "tries": F("tries") + 1, "lease_until": now + _HASTEN_AFTER}
+    if status is Status.OVERDUE:  # people hear of it once, not every hour
+        fields |= {"to_announce": not end.expiry_announced, "expiry_announced": True}
     move(end.id, Status.APPLYING, status, if_attempt=end.attempt, **fields)
 
 
@@ -331,7 +336,7 @@ def find_directories_away() -> list[UUID]:
 def _waiting_for_directories() -> QuerySet[ChangeRequest]:
     now = shared_clock.now()
     soon = ChangeRequest.objects.filter(retry_at__gt=now, retry_at__lte=now + _PAUSES[1])  # by the index
-    waiting = soon.filter(due_at__lte=now, tries__gt=0, problem__isnull=True)
+    waiting = soon.filter(due_at__lte=now, tries__gt=0, problem__isnull=True, lease_until__lte=now)
     return waiting.filter(ends__isnull=False).exclude(status=Status.APPLYING)
 
 

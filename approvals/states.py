@@ -76,7 +76,7 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
     if to not in NEEDS_INPUT:
         fields |= {"input": "", "retry_at": None}
     if to in ANNOUNCED and (from_, to) not in NO_NEWS:
-        fields["to_announce"] = True
+        fields.setdefault("to_announce", True)
     if to is Status.APPLIED:
         fields["secret_until"] = deadline_from_now()
     elif to in (Status.FAILED, Status.APPROVED):  # the generated password was never set

@@ -64,6 +64,9 @@ def take_up_scheduled() -> None:
 
 
 def _answers(directory_id: UUID) -> bool:
+    """Whether a directory may be used and answers."""
+    if not DirectoryConnection.objects.filter(pk=directory_id, enabled=True).exists():
+        return False
     try:
         get_client(directory_id).root_dse()
     except (DirectoryConnection.DoesNotExist, LdapError):

@@ -367,6 +367,9 @@ def test_an_end_that_the_directory_refuses_is_overdue(
     end = end_of(given)
     assert (end.status, end.problem and end.problem["code"]) == ("overdue", "AD.Object.AlreadyExists")
     assert end.to_announce
+    ChangeRequest.objects.filter(id=end.id).update(to_announce=False)
+    later(hours=1, minutes=1)
+    assert (end_of(given).status, end_of(given).to_announce) == ("overdue", False)  # told once
     directory.delete(other)
     later(minutes=30)
     assert end_of(given).status == "overdue"
@@ -386,6 +389,8 @@ def test_a_directory_that_is_away(domain: Domain, place: Place, later: Later) ->
     assert (end_of(given).status, end_of(given).problem) == ("overdue", None)
     proxy.restore()
     later(seconds=2)
+    assert end_of(given).status == "overdue"  # tried a moment ago
+    later(seconds=10)
     assert (end_of(given).status, place.members()) == ("applied", set())
     proxy.close()
 
@@ -473,3 +478,29 @@ def test_approved_too_late(connection: DirectoryConnection, place: Place, later:
     later(hours=24)
     tasks.sweep()
     assert ChangeRequest.objects.get(id=ids[2]).status == "expired"
+
+
+def test_the_end_is_judged_with_the_change(free: Integration, place: Place) -> None:
+    bob = place.user()
+    shown = free.post(f"/api/ad/users/{bob}/disable?dryRun=true", X_Revert_After="PT1H").body
+    assert shown["risk"] == "security"  # it enables the account again
+    assert "revertAt" in shown
+    assert free.post(f"/api/ad/users/{bob}/disable?dryRun=true").body["risk"] == "destructive"
+    role = free.key.role
+    role.permissions.remove(*role.permissions.filter(codename="enable_account"))
+    assert free.post(f"/api/ad/users/{bob}/disable", X_Revert_After="PT1H").status == 403
+    assert free.post(f"/api/ad/users/{bob}/disable").status == 200
+
+
+def test_what_a_run_has_changed_since_stays(
+    free: Integration, place: Place, later: Later, directory: Directory, organizational_unit: str
+) -> None:
+    bob = place.user()
+    given = free.post(f"/api/ad/users/{bob}/disable", X_Revert_After="PT1H")
+    unit = directory.guid(organizational_unit)
+    for action in ("enable", "disable"):
+        path = f"/api/ad/organization-units/{unit}/accounts/{action}"
+        run = free.post(path, {"accounts": [str(bob)]}, Prefer="respond-async")
+        tasks.execute_run(run.body["runId"])
+    later(hours=2)
+    assert (end_of(given).status, directory.is_enabled(bob)) == ("superseded", False)
