@@ -205,10 +205,11 @@ def _union(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> dict[str
 
 def _says_all(items: list[dict[str, Any]], union: list[dict[str, Any]]) -> bool:
     """Whether the union says all that the changes do, so that nobody has to read each of them."""
-    alike = {(item["changeRequest"]["risk"], item["changeRequest"]["reason"]) for item in items if not item["differs"]}
+    alike = [item["changeRequest"] for item in items if not item["differs"]]
     return (
-        len(alike) == 1
-        and alike.pop()[0] == Risk.ORDINARY
+        len({each["reason"] for each in alike}) == 1
+        and all(each["risk"] == Risk.ORDINARY for each in alike)
+        and not any(each["dueAt"] or each["revertAt"] or each["revertAfter"] for each in alike)
         and all(
             len(each["values"]) == each["distinct"] and len(each["current"]) == each["distinctCurrent"]
             for each in union

@@ -64,6 +64,16 @@ def test_what_lasts_longer_stands_out() -> None:
     }
 
 
+def test_protected_objects_and_other_reasons_stand_out() -> None:
+    alike = [ask(f"P{number}") for number in range(5)]
+    ask("Why", reason="Ticket 4712")
+    ChangeRequest.objects.filter(id=ask("Protected").id).update(protected=True)
+    assert standing_out(read(groupOf=str(alike[0].id))) == {
+        "Why": ["another reason"],
+        "Protected": ["a protected object"],
+    }
+
+
 def test_those_of_one_call_and_what_stands_out() -> None:
     alike = [ask(f"P{number}") for number in range(20)]
     ask("Other value", department("Board"))

@@ -42,8 +42,16 @@ def test_a_group_says_what_it_overwrites_and_whom_it_lets_into_sensitive_groups(
         ask(f"P{number}", AttributeChange("department", (old,), ("Sales",)), "users.update")
         for number, old in enumerate(["IT"] * 4 + ["Legal"])
     ]
+    ChangeRequest.objects.filter(id=ids[0]).update(revert_after=7200, reason="On trial")
     page = words_of(console.get(f"/console/changes/together?ids={','.join(ids)}"))
-    for part in ("IT (4)", "Legal (1)", "Department so far: Legal instead of IT"):
+    for part in (
+        "2 hours",
+        "“On trial”",
+        "Another reason",
+        "IT (4)",
+        "Legal (1)",
+        "Department so far: Legal instead of IT",
+    ):
         assert part in page, part
 
     joins = AttributeChange("member", (), ("CN=Ada,DC=corp",))
