@@ -110,8 +110,8 @@ def _end(end: ChangeRequest, away: set[UUID | None]) -> None:
     problem: dict[str, Any] | None = None
     try:
         status = _take_back(end)
-    except NotRevertible:
-        status = Status.SUPERSEDED
+    except NotRevertible:  # unless another worker has made it in the meantime
+        status = Status.APPLIED if recorded_status(end.id) is Status.APPLIED else Status.SUPERSEDED
     except directory_errors.OutcomeUnknown:
         status = Status.APPLYING
     except _AWAY:
