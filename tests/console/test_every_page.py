@@ -61,7 +61,9 @@ def places(
     return {
         "object_id": [str(ada), str(group), str(unit), str(gone)],
         "request_id": [str(ChangeRequest.objects.get().id)],
-        "record_id": [str(record.id) for record in OperationRecord.objects.all()[:20]],
+        "record_id": [
+            *{(each.operation, each.outcome): str(each.id) for each in OperationRecord.objects.all()}.values()
+        ],
         "template_id": [str(template.id)],
         "run_id": [str(Run.objects.get().id)],
         "filter_id": [str(saved.id)],
