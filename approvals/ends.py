@@ -19,15 +19,16 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from active_directory import fold_case
+from approvals.errors import Changed
 from approvals.messages import message_about
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import change_request_as_json
 from approvals.states import move, publish
 from audit.identifiers import new_identifier
-from audit.models import OperationRecord
+from audit.models import OperationRecord, Outcome
 from audit.redact import HeldChangeJson
 from audit.webhooks import events as webhooks
 from core.call import Call
@@ -152,11 +153,12 @@ def find_end_of(record_id: UUID) -> UUID | None:
 
 
 def find_pending(target_id: UUID | None) -> list[ChangeRequest]:
-    """The ends of changes of an object that are still to come, the next one first."""
+    """The ends of changes of an object that are still to come, the next one first; without those of failed changes."""
     if target_id is None:
         return []
     pending = ChangeRequest.objects.filter(target_id=target_id, retry_at__isnull=False, ends__isnull=False)
-    return list(pending.filter(status__in=OPEN).order_by("due_at", "id"))
+    failed = OperationRecord.objects.filter(id=OuterRef("ends"), outcome=Outcome.FAILED)
+    return list(pending.filter(~Exists(failed), status__in=OPEN).order_by("due_at", "id"))
 
 
 def parts_of(changes: Iterable[AttributeChange], identities: Mapping[str, UUID]) -> frozenset[str]:
@@ -218,7 +220,10 @@ class EndMove:
 
 
 def move_ends(moves: Iterable[EndMove]) -> None:
-    """Give ends, or some of their values, another time. Raises Conflict if one of them has come or moved meanwhile."""
+    """Give ends, or some of their values, another time.
+
+    Raises Conflict if one of them has come or moved meanwhile, and Changed if the row was altered.
+    """
     with transaction.atomic():
         for each in moves:
             _move_end(each)
@@ -226,6 +231,8 @@ def move_ends(moves: Iterable[EndMove]) -> None:
 
 def _move_end(wanted: EndMove) -> None:
     end, all_parts = copy(wanted.end), parts_of_end(wanted.end)
+    if not end.has_intact_input():
+        raise Changed
     known = {"id": end.id, "status": end.status, "attempt": end.attempt, "digest": end.digest}
     moved = all_parts & wanted.parts
     if moved != all_parts and wanted.due_at is not None:
@@ -286,7 +293,7 @@ def confirm_made(end: ChangeRequest, record: OperationRecord | None) -> bool:
     """Note that the change that an end takes back was made, with the object that it has made."""
     unconfirmed = ChangeRequest.objects.filter(id=end.id, made_at=None, attempt=end.attempt, digest=end.digest)
     end.made_at, end.retry_at = shared_clock.now(), end.due_at
-    if end.target_id is None and record is not None:
+    if end.target_id is None and record is not None and end.has_intact_input():
         end.target_id, end.target_dn = record.target_id, record.target_dn or end.target_dn
         end.digest = end.make_digest()
     names = ("made_at", "retry_at", "target_id", "target_dn", "digest")
@@ -307,7 +314,8 @@ def claim(end: ChangeRequest) -> bool:
     else:
         mine = ChangeRequest.objects.filter(id=end.id, status=Status.APPLYING, attempt=end.attempt)
         claimed = mine.filter(retry_at=end.retry_at).update(**lease) == 1
-    end.attempt += claimed
+    if claimed:
+        end.attempt, end.status = end.attempt + 1, Status.APPLYING
     return claimed
 
 

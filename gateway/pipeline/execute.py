@@ -15,7 +15,7 @@ from audit import log
 from audit.models import OperationRecord
 from core import tracing
 from core.call import Call, Surface
-from core.errors import Conflict, GatewayError
+from core.errors import GatewayError
 from core.operation import Operation, Risk
 from core.text.messages import message
 from directory import errors as directory_errors
@@ -142,7 +142,7 @@ def _all_of(*steps: Callable[[], None] | None) -> Callable[[], None] | None:
         for step in wanted:
             try:
                 step()
-            except Conflict:  # an end that comes at this moment sees from the log what this change did for good
+            except GatewayError:  # an end that comes at this moment sees from the log what this change did for good
                 logger.warning("an end could not be moved with the change of its values")
 
     return run_all if wanted else None
