@@ -95,7 +95,7 @@ def test_the_first_page_leads_to_the_console(page: Page, sign_in: SignIn) -> Non
     Person.objects.filter(pk=reader.pk).update(is_staff=True)
     page = sign_in(reader, "/admin/")
     expect(page.get_by_role("region", name="Better done in the console").get_by_role("link")).to_have_text(
-        ["Approvals", "Operations log"]
+        ["Approvals", "Scheduled", "Operations log"]
     )
 
 
