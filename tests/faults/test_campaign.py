@@ -21,7 +21,7 @@ from faults.report import report
 from faults.servers import OPERATION_SECONDS, running_servers
 from lab.processes import log_tail
 from tests.support.environment import DATABASE
-from tests.support.migrated import copy_cluster, copy_sqlite
+from tests.support.migrated import copy_sqlite
 
 FAULTS = 12 if DATABASE == "postgresql" else 6
 SEED = 34
@@ -41,8 +41,6 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
             directory.chmod(0o755)
             if DATABASE == "sqlite":
                 copy_sqlite(directory / "gateway.sqlite3")
-            else:
-                copy_cluster(directory / "postgres")
             site = partial(running_servers, database=DATABASE)
             plan = Plan(
                 FAULTS,

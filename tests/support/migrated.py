@@ -14,7 +14,7 @@ from lab.clock import CLOCK
 from lab.commands import PROJECT
 from lab.domain import TEMPLATES
 from lab.postgres import Postgres
-from tests.support.environment import POSTGRES, RUNTIME
+from tests.support.environment import POSTGRES, RUNTIME, postgres_url
 
 MIGRATED = "migrated"
 """The database of a copied cluster that others are made from."""
@@ -22,24 +22,19 @@ MIGRATED = "migrated"
 
 def copy_postgres() -> Postgres:
     """A cluster with the database `migrated`, where this process's own belongs; not started yet."""
-    copy_cluster(POSTGRES)
-    # The transaction around a test is idle as long as the test is; the gateway leaves what the server has decided.
-    return Postgres(POSTGRES, options=("idle_in_transaction_session_timeout=1h",))
-
-
-def copy_cluster(directory: Path) -> None:
-    """The same for a server of its own, in whose database `gateway` nothing is left to migrate."""
     with _template("postgres") as template:
         if not template.exists():
             making = Postgres(RUNTIME / "migrating")  # the path of a socket is too short for most checkouts
             making.start_and_wait()
             try:
-                _migrate(making.url)
-                making.create_database(MIGRATED, like="gateway")
+                making.create_database(MIGRATED)
+                _migrate(postgres_url(MIGRATED, at=making.directory))
             finally:
                 making.stop()
             _copy(making.directory, template)
-        _copy(template, directory)
+        _copy(template, POSTGRES)
+    # The transaction around a test is idle as long as the test is; the gateway leaves what the server has decided.
+    return Postgres(POSTGRES, options=("idle_in_transaction_session_timeout=1h",))
 
 
 def copy_sqlite(file: Path) -> None:
