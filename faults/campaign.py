@@ -154,6 +154,7 @@ class _Campaign:
         with suppress(TimedOut):  # the checks say what is still open then
             wait_until(lambda: not self._scene.is_anything_open(), self._plan.settled_within)
         story = self._scene.story(approver)
+        story.faults = [(each.at, each.at + each.seconds) for each in struck]
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
         if len(servers.domains) > 1:
