@@ -322,7 +322,7 @@ def never_ended(story: Story) -> Iterator[str]:
 
 
 def ended_late(story: Story) -> Iterator[str]:
-    """Yield ends that came later than `LATEST` seconds after their time, or after what was broken then had recovered."""
+    """Yield ends that came more than `LATEST` seconds after their time, or after what was broken then was back."""
     for due, made in _ends(story):
         late = (made - due) - _broken(story, due, made)
         if late > LATEST:
