@@ -23,8 +23,9 @@ from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from core import tracing
 from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from core.database import shared_clock
-from core.errors import Forbidden, GatewayError, ServiceUnavailable
+from core.errors import GatewayError, NotFound, ServiceUnavailable
 from core.operation import find_operation
+from core.text.messages import message
 from directory import errors as directory_errors
 from directory.changes.references import evidence_of_references, recorded_changes, recorded_identities
 from directory.changes.revert import NotRevertible, propose_revert
@@ -108,6 +109,11 @@ def _is_made(end: ChangeRequest) -> bool:
 
 def _end(end: ChangeRequest, away: set[UUID | None]) -> None:
     problem: dict[str, Any] | None = None
+    assert end.directory_id is not None
+    if not DirectoryConnection.objects.filter(pk=end.directory_id).exists():
+        gone = NotFound(message("The connection to its directory was deleted."))
+        ends.finish(end, Status.FAILED, problem=gone.as_problem())
+        return
     try:
         status = _take_back(end)
     except NotRevertible:  # unless another worker has made it in the meantime
@@ -150,9 +156,7 @@ def _take_back(end: ChangeRequest) -> Status:
 
 def _call_of(end: ChangeRequest) -> Call:
     assert end.directory_id is not None
-    connection = DirectoryConnection.objects.filter(pk=end.directory_id).first()
-    if connection is None:
-        raise Forbidden
+    connection = DirectoryConnection.objects.get(pk=end.directory_id)
     if not connection.enabled:
         raise directory_errors.Unavailable
     return Call(

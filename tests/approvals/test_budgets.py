@@ -24,12 +24,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
 @pytest.fixture
-def free(connection: DirectoryConnection) -> Integration:
-    """Supervision holds none of its changes."""
-    return make_integration(connection, level=SupervisionLevel.ACT)
-
-
-@pytest.fixture
 def users(directory: Directory, organizational_unit: str) -> Callable[[int], list[UUID]]:
     return lambda count: [directory.add_user(parent=organizational_unit) for _ in range(count)]
 

@@ -1,0 +1,148 @@
+"""When a change may begin and end, and how that is judged."""
+
+import pytest
+
+from approvals.models import ChangeRequest
+from audit.models import WebhookDelivery, WebhookEndpoint
+from core.call import SupervisionLevel
+from directory.models import DirectoryConnection
+from gateway import tasks
+from lab.directory import Directory
+from tests.approvals.temporary import Later, Place, give, in_time
+from tests.directory.supervised import approve
+from tests.support.cast import Integration, make_integration
+
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"X_Revert_At": "2020-01-01T00:00:00Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "2026-12-01T00:00:00"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "2026-12-01T23:59:60Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_At": "9999-01-01T00:00:00Z"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "PT30S"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P367D"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P1M"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "P"}, 400, "Schedules.BadTime"),
+        ({"X_Revert_After": "8 hours"}, 400, "Schedules.BadTime"),
+        ({"X_Apply_At": "tomorrow"}, 400, "Schedules.BadTime"),
+    ],
+)
+def test_bad_times(free: Integration, place: Place, headers: dict[str, str], status: int, code: str) -> None:
+    refused = give(free, place.group, place.user(), **headers)
+    assert (refused.status, refused.body["code"]) == (status, code)
+    assert (place.members(), ChangeRequest.objects.count()) == (set(), 0)
+
+
+def test_both_ends_are_refused(free: Integration, place: Place) -> None:
+    refused = give(free, place.group, place.user(), X_Revert_After="PT1H", X_Revert_At=in_time(hours=1))
+    assert (refused.status, refused.body["code"]) == (400, "Schedules.BadTime")
+    assert refused.body["errors"][0]["parameter"] == "X-Revert-After"
+
+
+def test_a_change_without_an_inverse_has_no_end(free: Integration, place: Place) -> None:
+    bob = place.user()
+    headers = {"X_Revert_After": "PT1H"}
+    refused = free.post(f"/api/ad/users/{bob}/reset-password", {"newPassword": "Str0ng-Passw0rd!"}, **headers)
+    assert (refused.status, refused.body["code"]) == (409, "Operations.NotRevertible")
+    refused = free.post("/api/ad/groups", {"name": "x"}, X_Revert_After="PT1H", X_Apply_At="x")
+    assert refused.body["code"] == "Schedules.BadTime"
+    assert free.get("/api/me", **headers).status in (200, 400)
+
+
+def test_beginning_and_ending(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    answer = give(free, place.group, bob, X_Apply_At=in_time(hours=1), X_Revert_At=in_time(hours=3))
+    assert (answer.status, answer.body["changeRequest"]["status"]) == (202, "scheduled")
+    request = ChangeRequest.objects.get(id=answer.body["changeRequest"]["id"])
+    later(minutes=30)
+    assert place.members() == set()
+    later(minutes=31)
+    tasks.apply_change_request(str(request.id))
+    request.refresh_from_db()
+    assert (place.members(), request.status) == ({bob}, "applied")
+    later(minutes=1)
+    later(hours=2)
+    assert place.members() == set()
+
+
+def test_items_of_a_batch_have_times_of_their_own(
+    free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    users = [place.user() for _ in range(4)]
+    times: list[dict[str, str]] = [{"revertAfter": "PT1H"}, {}, {"applyAt": in_time(hours=1)}, {"revertAt": "never"}]
+    items = [{"id": str(user), "replace": {"title": "Head"}, **time} for user, time in zip(users, times, strict=True)]
+    path = "/api/ad/users/batch/update"
+    answer = free.post(path, {"items": items}).body["results"]
+    assert [each["status"] for each in answer] == [200, 200, 202, 400]
+    assert answer[3]["problem"]["errors"][0]["pointer"] == "#/items/3/revertAt"
+    assert ["scheduledEnd" in each for each in answer] == [True, False, False, False]
+    later(hours=2)
+    assert [directory.text(user, "title") for user in users[:2]] == [None, "Head"]
+    whole = free.post(path, {"items": items}, X_Revert_After="PT1H")
+    assert (whole.status, whole.code) == (400, "Schedules.BadTime")
+
+
+def test_events(free: Integration, place: Place, later: Later) -> None:
+    WebhookEndpoint.objects.create(url="https://example.test/", events=["change-requests"], secret="whsec_QQ==")
+    give(free, place.group, place.user(), X_Revert_After="P3D")
+    for hours in (25, 24, 22.5, 0.75):
+        later(hours=hours)
+        tasks.sweep()
+    told = list(WebhookDelivery.objects.order_by("id").values_list("event", flat=True))
+    assert sorted(told) == sorted(
+        ["change.scheduled", "change.revert.due", "change.revert.due", "change-request.applying", "change.reverted"]
+    )
+
+
+def test_what_has_to_be_approved_by_now_waits(free: Integration, place: Place, later: Later) -> None:
+    bob = place.user()
+    answer = give(free, place.group, bob, X_Apply_At=in_time(hours=1))
+    request = ChangeRequest.objects.get(id=answer.body["changeRequest"]["id"])
+    free.key.supervision_level = SupervisionLevel.ASK_DESTRUCTIVE_SECURITY
+    free.key.save()
+    later(hours=1, minutes=1)
+    tasks.apply_change_request(str(request.id))
+    request.refresh_from_db()
+    assert (request.status, place.members()) == ("superseded", set())
+    waiting = ChangeRequest.objects.get(status="pending")
+    assert (waiting.operation, waiting.target_id) == ("groups.change-members", place.group)
+
+
+def test_a_change_for_later_is_withdrawn(free: Integration, place: Place, later: Later) -> None:
+    answer = give(free, place.group, place.user(), X_Apply_At=in_time(hours=1))
+    address = f"/api/change-requests/{answer.body['changeRequest']['id']}"
+    assert free.post(f"{address}/cancel").body["status"] == "cancelled"
+    later(hours=2)
+    assert place.members() == set()
+
+
+def test_approved_too_late(connection: DirectoryConnection, place: Place, later: Later) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    early, late, too_late = (give(careful, place.group, place.user(), X_Apply_At=in_time(hours=1)) for _ in range(3))
+    ids = [each.body["changeRequest"]["id"] for each in (early, late, too_late)]
+    approve(early)
+    assert ChangeRequest.objects.get(id=ids[0]).status == "scheduled"
+    assert place.members() == set()
+    later(hours=2)
+    tasks.apply_change_request(ids[0])
+    assert len(place.members()) == 1
+    approve(late)
+    assert len(place.members()) == 2
+    later(hours=24)
+    tasks.sweep()
+    assert ChangeRequest.objects.get(id=ids[2]).status == "expired"
+
+
+def test_the_end_is_judged_with_the_change(free: Integration, place: Place) -> None:
+    bob = place.user()
+    shown = free.post(f"/api/ad/users/{bob}/disable?dryRun=true", X_Revert_After="PT1H").body
+    assert shown["risk"] == "security"  # it enables the account again
+    assert "revertAt" in shown
+    assert free.post(f"/api/ad/users/{bob}/disable?dryRun=true").body["risk"] == "destructive"
+    role = free.key.role
+    role.permissions.remove(*role.permissions.filter(codename="enable_account"))
+    assert free.post(f"/api/ad/users/{bob}/disable", X_Revert_After="PT1H").status == 403
+    assert free.post(f"/api/ad/users/{bob}/disable").status == 200
