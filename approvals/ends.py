@@ -19,7 +19,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import F, QuerySet
 
 from active_directory import fold_case
 from approvals.errors import Changed
@@ -157,8 +157,10 @@ def find_pending(target_id: UUID | None) -> list[ChangeRequest]:
     if target_id is None:
         return []
     pending = ChangeRequest.objects.filter(target_id=target_id, retry_at__isnull=False, ends__isnull=False)
-    failed = OperationRecord.objects.filter(id=OuterRef("ends"), outcome=Outcome.FAILED)
-    return list(pending.filter(~Exists(failed), status__in=OPEN).order_by("due_at", "id"))
+    found = list(pending.filter(status__in=OPEN).order_by("due_at", "id"))
+    unconfirmed = [end.ends for end in found if end.made_at is None and end.ends is not None]
+    failed = OperationRecord.objects.filter(id__in=unconfirmed, outcome=Outcome.FAILED) if unconfirmed else ()
+    return [end for end in found if end.ends not in {record.id for record in failed}]
 
 
 def parts_of(changes: Iterable[AttributeChange], identities: Mapping[str, UUID]) -> frozenset[str]:

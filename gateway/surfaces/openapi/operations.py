@@ -266,9 +266,8 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
             meant = "What is still to be made has no version: anything but `*` is 412."
         found.append(_header("If-Match", meant))
     if operation.effect is Effect.CHANGE and operation.needs_directory:
-        for name, member in SCHEDULE_HEADERS.items():
-            form = {} if member == "revert_after" else {"format": "date-time"}
-            found.append(_header(name, SCHEDULE[member], **form))
+        # No format: openapi-python-client makes nothing of an operation that takes a time in a header.
+        found += [_header(name, SCHEDULE[member]) for name, member in SCHEDULE_HEADERS.items()]
     if operation.method != "GET":
         once = "The same request under the same key is carried out once, within 24 hours."
         found.append(_header("Idempotency-Key", once, minLength=1, maxLength=255, pattern=r"^[\x20-\x7e]+$"))

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from approvals.budgets import ExceededBudgetJson
 from approvals.shapes import ChangeRequestJson
 from audit.shapes import RecordJson
-from audit.webhooks.events import EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, USED_BREAK_GLASS, Event
+from audit.webhooks.events import ENDS_SOON, EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, USED_BREAK_GLASS, Event
 from core.shapes import Moment
 from gateway.surfaces.openapi.components import ComponentSchema
 
@@ -29,6 +29,9 @@ _EXPECTED = {
 }
 
 
+_OF_REQUESTS: Mapping[Any, Event] = {**STATUS_EVENTS, "": ENDS_SOON}
+
+
 def _one_of(events: Mapping[Any, Event]) -> Any:
     return Field(json_schema_extra={"enum": [event.name for event in events.values()]})
 
@@ -44,7 +47,7 @@ class OperationEvent(TypedDict):
 class ChangeRequestEvent(TypedDict):
     """A change request has another status."""
 
-    type: Annotated[str, _one_of(STATUS_EVENTS)]
+    type: Annotated[str, _one_of(_OF_REQUESTS)]
     timestamp: Moment
     data: ChangeRequestJson
 
@@ -73,7 +76,7 @@ class BreakGlassEvent(TypedDict):
 
 _EVENTS: tuple[tuple[Any, Mapping[Any, Event]], ...] = (
     (OperationEvent, OUTCOME_EVENTS),
-    (ChangeRequestEvent, STATUS_EVENTS),
+    (ChangeRequestEvent, _OF_REQUESTS),
     (ExceededBudgetEvent, {"": EXCEEDED_BUDGET}),
     (BreakGlassEvent, {"": USED_BREAK_GLASS}),
 )
