@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
@@ -33,12 +33,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     """
     limit = _SqliteLimit(seconds) if connection.vendor == "sqlite" else _PostgresLimit(seconds)
     try:
-        with connection.execute_wrapper(limit):
-            if connection.in_atomic_block:
-                with transaction.atomic():
-                    yield
-            else:
-                yield
+        # The savepoint is outside the limit, which could end its rollback, too.
+        savepoint = transaction.atomic() if connection.in_atomic_block else nullcontext()
+        with savepoint, connection.execute_wrapper(limit):
+            yield
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") == _CANCELLED or str(error) == "interrupted":
             raise QueryTookTooLong from error

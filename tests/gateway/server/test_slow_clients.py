@@ -185,6 +185,7 @@ def test_one_key_cannot_have_all_threads(redis_server: RedisServer, tmp_path: Pa
             with holding(server, THREADS, with_key(hold(tmp_path), spelling)) as busy:
                 wait_until_taken(server, *busy)
                 assert server.send(with_key(READ, b"second"))[0] == 200
+                wait_until(lambda: len(list(tmp_path.iterdir())) >= THREADS // 2)
                 assert len(list(tmp_path.iterdir())) == THREADS // 2
                 Path(tmp_path, "go").touch()
                 for connection in busy:
