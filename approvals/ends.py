@@ -34,6 +34,7 @@ from audit.webhooks import events as webhooks
 from core.call import Call
 from core.database import shared_clock
 from core.errors import Conflict, GatewayError
+from core.secrets.encryption import UndecryptableSecret
 from core.text.messages import Message, message, wording_of
 from directory.shapes.proposal import UNTIL, AttributeChange
 
@@ -60,6 +61,11 @@ class BadTime(GatewayError):
 
 class NoEnd(GatewayError):
     status, code, title = 409, "Schedules.NoEnd", "This is no end of a change that is still to come"
+
+
+class EndsNow(Conflict):
+    def __init__(self) -> None:
+        super().__init__(message("It ends at this moment, or somebody has just moved its end."))
 
 
 class EndsAlready(GatewayError):
@@ -153,11 +159,11 @@ def find_end_of(record_id: UUID) -> UUID | None:
 
 
 def find_pending(target_id: UUID | None) -> list[ChangeRequest]:
-    """The ends of changes of an object that are still to come, the next one first; without those of failed changes."""
+    """The ends of changes of an object that are to come or come now, in order; without those of failed changes."""
     if target_id is None:
         return []
     pending = ChangeRequest.objects.filter(target_id=target_id, retry_at__isnull=False, ends__isnull=False)
-    found = list(pending.filter(status__in=OPEN).order_by("due_at", "id"))
+    found = list(pending.defer("input", "secret").order_by("due_at", "id"))
     unconfirmed = [end.ends for end in found if end.made_at is None and end.ends is not None]
     failed = OperationRecord.objects.filter(id__in=unconfirmed, outcome=Outcome.FAILED) if unconfirmed else ()
     return [end for end in found if end.ends not in {record.id for record in failed}]
@@ -224,7 +230,7 @@ class EndMove:
 def move_ends(moves: Iterable[EndMove]) -> None:
     """Give ends, or some of their values, another time.
 
-    Raises Conflict if one of them has come or moved meanwhile, and Changed if the row was altered.
+    Raises EndsNow if one of them has come or moved meanwhile, and Changed if the row was altered.
     """
     with transaction.atomic():
         for each in moves:
@@ -233,12 +239,13 @@ def move_ends(moves: Iterable[EndMove]) -> None:
 
 def _move_end(wanted: EndMove) -> None:
     end, all_parts = copy(wanted.end), parts_of_end(wanted.end)
-    if not end.has_intact_input():
+    if not is_intact(end):
         raise Changed
     known = {"id": end.id, "status": end.status, "attempt": end.attempt, "digest": end.digest}
     moved = all_parts & wanted.parts
     if moved != all_parts and wanted.due_at is not None:
         part = copy(end)
+        part.secret = ""  # deferred, and an end has none
         part.changes = restricted(end.changes, moved)
         part.id, _ = new_identifier()
         _set_time(part, wanted.due_at)
@@ -256,7 +263,7 @@ def _move_end(wanted: EndMove) -> None:
         done = ChangeRequest.objects.filter(**known).update(**fields) == 1
         publish(end)
     if not done:
-        raise Conflict(message("It ends at this moment, or somebody has just moved its end."))
+        raise EndsNow
 
 
 _TIMES: Final = ("due_at", "expires_at", "retry_at", "tries", "told_ahead", "expiry_announced", "problem")
@@ -267,6 +274,14 @@ def _set_time(end: ChangeRequest, due_at: datetime) -> None:
     end.retry_at = due_at if end.made_at else min(due_at, shared_clock.now() + FIRST_LOOK)
     end.tries, end.told_ahead, end.expiry_announced, end.problem = 0, None, False, None
     end.digest = end.make_digest()
+
+
+def is_intact(end: ChangeRequest) -> bool:
+    """Whether an end is as it was stored, and can be read."""
+    try:
+        return end.has_intact_input()
+    except (UndecryptableSecret, ValueError):
+        return False
 
 
 def describe_end(end: ChangeRequest) -> Message:
@@ -283,7 +298,7 @@ def describe_end(end: ChangeRequest) -> Message:
 def find_due(*, limit: int) -> list[ChangeRequest]:
     """The scheduled requests that a worker is to look at now, in the order of their times."""
     waiting = ChangeRequest.objects.filter(retry_at__lte=shared_clock.now())
-    return list(waiting.defer("secret").order_by("due_at", "id")[:limit])
+    return list(waiting.defer("input", "secret").order_by("due_at", "id")[:limit])  # one that cannot be read stops none
 
 
 def begin(request: ChangeRequest) -> bool:
@@ -295,7 +310,7 @@ def confirm_made(end: ChangeRequest, record: OperationRecord | None) -> bool:
     """Note that the change that an end takes back was made, with the object that it has made."""
     unconfirmed = ChangeRequest.objects.filter(id=end.id, made_at=None, attempt=end.attempt, digest=end.digest)
     end.made_at, end.retry_at = shared_clock.now(), end.due_at
-    if end.target_id is None and record is not None and end.has_intact_input():
+    if end.target_id is None and record is not None and is_intact(end):
         end.target_id, end.target_dn = record.target_id, record.target_dn or end.target_dn
         end.digest = end.make_digest()
     names = ("made_at", "retry_at", "target_id", "target_dn", "digest")

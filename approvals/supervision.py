@@ -14,7 +14,7 @@ from django.conf import settings
 
 from audit.redact import is_credential
 from core.call import SupervisionLevel
-from core.operation import Operation, Risk
+from core.operation import Operation, Risk, greatest_risk
 from core.text.invisible import invisible_code_points, mark_invisible
 from core.text.messages import Message, clause, message
 from directory.shapes.proposal import Proposal
@@ -27,9 +27,6 @@ HELD_RISKS: dict[SupervisionLevel, frozenset[Risk]] = {
 
 HOLDING_LEVELS = frozenset(level for level, held in HELD_RISKS.items() if held)
 """The levels at which some changes wait."""
-
-_ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
-"""From the least to the greatest; the greatest risk of a change counts."""
 
 _LOOKS_ALIKE = message("it gives, or refers to, a name that looks like that of another object")
 
@@ -78,7 +75,7 @@ def risk_of(
     grounds += [
         _Ground(Risk.SECURITY, sentence.with_values(mark_invisible), _LOOKS_ALIKE) for sentence in look_alikes()
     ]
-    greatest = max((ground.risk for ground in grounds), key=_ORDER.index, default=Risk.ORDINARY)
+    greatest = greatest_risk(*(ground.risk for ground in grounds))
     grounds.sort(key=lambda ground: ground.risk is not greatest)  # first those that decide
 
     reasons = tuple(_sentence(ground.risk, greatest, ground.words) for ground in grounds)
@@ -102,7 +99,7 @@ def _grounds(
     protection_reason: Callable[[], str | None],
 ) -> Iterator[_Ground]:
     """Everything that makes a change more than an ordinary one."""
-    own = max(operation.risk, proposal.risk, key=_ORDER.index)
+    own = greatest_risk(operation.risk, proposal.risk)
     if own is not Risk.ORDINARY:
         yield _Ground(own, proposal.risk_reason or clause(operation.summary))
     if proposal.protected:

@@ -42,6 +42,11 @@ class Risk(StrEnum):
     SECURITY = "security"
 
 
+def greatest_risk(*risks: Risk) -> Risk:
+    """The risk that wins; ordinary of none."""
+    return max(risks, key=list(Risk).index, default=Risk.ORDINARY)
+
+
 class RateCategory(StrEnum):
     """The limit of `RateLimiting` that counts the operation, besides Global."""
 

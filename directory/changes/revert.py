@@ -26,7 +26,7 @@ from audit.models import OperationRecord, Outcome, Reversible, reason_of_revert
 from audit.redact import SECRET, is_credential
 from core.call import Call
 from core.errors import Forbidden, GatewayError
-from core.operation import Effect, Operation, Risk, find_operation
+from core.operation import Effect, Operation, find_operation, greatest_risk
 from core.shapes import Id
 from core.text.messages import clause, message
 from directory import errors
@@ -53,8 +53,6 @@ from directory.shapes.inputs import AccountPart, AttributeUpdates, ChangeMembers
 from directory.shapes.kinds import resource_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, ChangedObject
-
-_RISK_ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 
 _NOT_REVERTIBLE: Final = frozenset({"pwdlastset", "lockouttime"})
 """Times that only the directory sets: others can write 0 or the current time, but never the earlier value."""
@@ -156,7 +154,7 @@ def propose_revert(call: Call, record: OperationRecord, *, is_end: bool = False)
         proposal,
         operation=inverse.name,
         reason=reason_of_revert(record.id, call.reason),
-        risk=max(proposal.risk, inverse.risk, key=_RISK_ORDER.index),
+        risk=greatest_risk(proposal.risk, inverse.risk),
         risk_reason=proposal.risk_reason or message("it means to {ground}", ground=clause(inverse.summary)),
         answer=answer,
     )

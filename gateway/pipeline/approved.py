@@ -90,7 +90,7 @@ def _make_scheduled(change_request: ChangeRequest, change: Change, assessment: A
     If it has to be approved by now, a new request takes its place.
     """
     proposal = change.proposal
-    if proposal.write is None and proposal.run is None and proposal.beside is None:
+    if proposal.write is None and proposal.run is None and proposal.move_ends is None:
         return Status.APPLIED
     if supervision.must_wait(change.call.supervision, assessment.risk):
         call = _asked_again(change_request, change.call)

@@ -204,7 +204,7 @@ class _Ready(RecordedWrite):
 
 def _is_self_contained(proposal: Proposal) -> bool:
     """Whether a change is one write, independent of changes of other objects before and after it."""
-    is_alone = proposal.secret is None and not proposal.dependent_changes and proposal.beside is None
+    is_alone = proposal.secret is None and not proposal.dependent_changes and proposal.move_ends is None
     return is_alone and is_self_contained(proposal.write)
 
 

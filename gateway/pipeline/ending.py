@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
+from django.db import DatabaseError
 
 from active_directory import Client, LdapError
 from approvals import ends
@@ -59,7 +60,9 @@ def take_up_scheduled() -> None:
     for request in ends.find_due(limit=AT_ONCE):
         try:
             _take_up(request, away)
-        except (GatewayError, LdapError):
+        except DatabaseError:
+            raise
+        except Exception:  # whatever is wrong with one, the others end
             logger.exception("a scheduled change cannot be taken up", request=str(request.id))
             ends.look_again(request, timedelta(minutes=1))
 
@@ -136,7 +139,7 @@ def _take_back(end: ChangeRequest) -> Status:
     """Make the change that ends another one, unless an earlier attempt has; return the state of the request."""
     if end.attempt > 1 and (recorded := recorded_status(end.id)) in (Status.APPLIED, Status.APPLYING, Status.UNKNOWN):
         return Status.APPLIED if recorded is Status.APPLIED else Status.APPLYING
-    if not end.has_intact_input():
+    if not ends.is_intact(end):
         raise Changed
     call = _call_of(end)
     operation = replace(find_operation("operations.revert"), function=lambda call: propose_end(call, end))

@@ -26,18 +26,16 @@ from directory.outcomes.writer import RecordedWrite, Result
 from directory.protection.state import may_change_protection
 from directory.queries.reading import read_after_change
 from directory.runs import requests as runs
-from directory.shapes.proposal import DependentChange, Rollback, Target
+from directory.shapes.proposal import UNTIL, DependentChange, Proposal, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import intent_of, target_of
-from gateway.pipeline.schedules import plan_end
+from gateway.pipeline.schedules import END_HEADER, plan_end
 
 logger = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
-END_HEADER = "Gateway-Scheduled-End"
-"""The header of an answer that names the change request which will end the change."""
 MAX_ATTEMPTS = 3
 """How often a change without If-Match is tried when others keep changing the object in between."""
 
@@ -129,23 +127,25 @@ def _write(change: Change) -> Answer:
             _notify_without_record(notify)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
-    writer.close([replace(result, created=created)], beside=_all_of(notify, proposal.beside))
+    writer.close([replace(result, created=created)], beside=notify)
     if rollback is not None:
         raise _roll_back(change, rollback)
+    _settle_earlier_ends(proposal)
     return Answer(operation.status, body if operation.output is not None else None, end_headers(change, record))
 
 
-def _all_of(*steps: Callable[[], None] | None) -> Callable[[], None] | None:
-    wanted = [step for step in steps if step is not None]
+def _settle_earlier_ends(proposal: Proposal) -> None:
+    """Move the ends of what a change has made for good. One that comes now sees that from the log.
 
-    def run_all() -> None:
-        for step in wanted:
-            try:
-                step()
-            except GatewayError:  # an end that comes at this moment sees from the log what this change did for good
-                logger.warning("an end could not be moved with the change of its values")
-
-    return run_all if wanted else None
+    Raises what kept it from moving the end of a value that the change only confirms, of which the log tells nothing.
+    """
+    try:
+        if proposal.move_ends is not None:
+            proposal.move_ends()
+    except (DatabaseError, GatewayError):
+        if any(change.attribute == UNTIL for change in proposal.changes):
+            raise
+        logger.warning("an end could not be moved with the change of its values", exc_info=True)
 
 
 def end_headers(change: Change, record: OperationRecord) -> dict[str, str]:
@@ -158,12 +158,12 @@ def end_headers(change: Change, record: OperationRecord) -> dict[str, str]:
 def _move_ends(change: Change) -> Answer:
     """Make a change that only moves the ends of earlier ones: in the gateway's own tables, with its record."""
     call, proposal, intent = change.call, change.proposal, change.intent
-    assert proposal.beside is not None
+    assert proposal.move_ends is not None
     with transaction.atomic(durable=True):
         with open_ledger(call) as ledger:
             exceeded = ledger.take(counted_risk(change))
         if exceeded is None:
-            proposal.beside()
+            proposal.move_ends()
             log.record_administration(
                 call,
                 operation=intent.operation,

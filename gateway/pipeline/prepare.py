@@ -100,9 +100,9 @@ def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer
     if call.dry_run:
         recording.record_shown(operation, call, proposal)
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
-    if proposal.write is None and proposal.run is None and proposal.beside is None and not later:
+    if proposal.write is None and proposal.run is None and proposal.move_ends is None and not later:
         recording.record_shown(operation, call, proposal)
-        return Answer(operation.status, proposal.answer())
+        return Answer(operation.status, proposal.answer(), schedules.headers_of_earlier_end(call, proposal))
     count_agent_change(call)
     if held or later:
         waiting = hold(operation, call, accepted, proposal, assessment, decision_needed=held)

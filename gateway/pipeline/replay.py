@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from approvals.ends import find_end_of
 from approvals.models import ChangeRequest
 from approvals.queue import queued_answer
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
@@ -28,6 +29,7 @@ from directory.shapes.record import DirectoryObject
 from gateway.pipeline.inputs import Answer
 from gateway.pipeline.perform import held_answer
 from gateway.pipeline.recording import require_preview_allowed
+from gateway.pipeline.schedules import END_HEADER
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
 """Members of an answer that are shown once: a replay has null there."""
@@ -65,7 +67,10 @@ def find_answer(call: Call, operation: Operation) -> Answer | None:
         outcome__in=(Outcome.SUCCEEDED, Outcome.QUEUED),
     )
     record = made.order_by("id").first()
-    return None if record is None else _answer_of(record, call, operation)
+    answer = None if record is None else _answer_of(record, call, operation)
+    if record is None or answer is None or call.schedule is None or (end := find_end_of(record.id)) is None:
+        return answer
+    return replace(answer, headers={**answer.headers, END_HEADER: str(end)})
 
 
 def refresh_answer(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> Any:

@@ -17,13 +17,13 @@ from django.conf import settings
 from active_directory import fold_case
 from approvals import ends
 from approvals.ends import BadTime, EndMove, EndsAlready, PlannedEnd
-from approvals.models import ChangeRequest
+from approvals.models import ChangeRequest, Status
 from approvals.shapes import changes_to_keep
 from audit.models import Reversible
 from core.call import Call, CredentialKind, Schedule
 from core.database import shared_clock
 from core.errors import Forbidden
-from core.operation import Effect, Operation, Risk
+from core.operation import Effect, Operation, Risk, greatest_risk
 from core.shapes import parse_timestamp, render_timestamp
 from core.text.messages import clause, message
 from directory.changes.references import describe_references
@@ -31,7 +31,6 @@ from directory.changes.revert import NotRevertible, inverse_of, reversibility
 from directory.lookup.access import client_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
 
-_ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 _OPENING_BACK: Final = ("useraccountcontrol", "accountexpires")
 """Attributes whose old value may let somebody in, whatever the risk of the new one."""
 SCHEDULE: Final = {
@@ -40,6 +39,8 @@ SCHEDULE: Final = {
     "revert_after": "How long after it is made it ends by itself: an ISO 8601 duration from PT1M to P366D.",
 }
 """What a caller may ask for, and its meaning."""
+END_HEADER = "Gateway-Scheduled-End"
+"""The header of an answer that names the change request which will end the change."""
 SHORTEST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(days=366)
 """The shortest and the longest while for which a change may be made."""
@@ -89,19 +90,26 @@ def require_schedulable(operation: Operation, call: Call) -> None:
         return
     if operation.effect is not Effect.CHANGE or not operation.needs_directory:
         raise BadTime(message("Only changes of the directory can be made later or for a while."))
+    require_in_time(schedule.apply_at)
+    require_in_time(schedule.revert_at)
     now = shared_clock.now()
-    latest = now + timedelta(days=settings.CONFIGURATION.Schedules.MaxDays)
-    for moment in (schedule.apply_at, schedule.revert_at):
-        if moment is not None and moment < now - _LATE_BY:
-            raise BadTime(message("{time} is past.", time=moment.isoformat()))
-        if moment is not None and moment > latest:
-            days = settings.CONFIGURATION.Schedules.MaxDays
-            raise BadTime(message("{time} is more than {days} days ahead.", time=moment.isoformat(), days=days))
     begins = max(now, schedule.apply_at or now)
     if schedule.revert_at is not None and schedule.revert_at <= begins:
         raise BadTime(message("The change would end before it begins."))
     if schedule.revert_after is not None and not SHORTEST <= schedule.revert_after <= LONGEST:
         raise BadTime(message("A change may be made for a minute at least, and for 366 days at most."))
+
+
+def require_in_time(moment: datetime | None, *, pointer: str | None = None) -> None:
+    """Refuse a time that is past or too far ahead; raises BadTime, naming the member of the body if there is one."""
+    now, days = shared_clock.now(), settings.CONFIGURATION.Schedules.MaxDays
+    if moment is None:
+        return
+    if moment < now - _LATE_BY:
+        raise BadTime.naming(message("{time} is past.", time=moment.isoformat()), pointer=pointer)
+    if moment > now + timedelta(days=days):
+        why = message("{time} is more than {days} days ahead.", time=moment.isoformat(), days=days)
+        raise BadTime.naming(why, pointer=pointer)
 
 
 def begins_later(call: Call) -> bool:
@@ -138,7 +146,8 @@ def _with_end(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
         change.before and change.attribute.lower() in (*_OPENING_BACK, "member") for change in proposal.changes
     )
     risk = Risk.SECURITY if opens_again else inverse.risk
-    if _ORDER.index(risk) <= _ORDER.index(max(operation.risk, proposal.risk, key=_ORDER.index)):
+    own = greatest_risk(operation.risk, proposal.risk)
+    if greatest_risk(own, risk) is own:
         return proposal
     return replace(
         proposal, risk=risk, risk_reason=message("at its end it means to {ground}", ground=clause(inverse.summary))
@@ -166,14 +175,17 @@ def plan_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -
 
 
 def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, schedule: Schedule) -> Proposal:
-    pending = ends.find_pending(proposal.target.id)
+    # The end of an earlier attempt of this very call is its own.
+    pending = [end for end in ends.find_pending(proposal.target.id) if end.call_id not in call.interrupted]
     confirmed = _confirmed_parts(call, proposal, pending) if pending else frozenset[str]()
     touched = ends.parts_of(proposal.changes, proposal.identities)
     moves: list[EndMove] = []
-    shown: list[AttributeChange] = []
+    shown: list[str] = []
     warnings: list[str] = []
     for end in pending:
         parts = ends.parts_of_end(end)
+        if end.status == Status.APPLYING and parts & (touched | confirmed):
+            raise ends.EndsNow
         if schedule.ends and parts & touched:
             raise EndsAlready(ends.describe_end(end))
         kept, due_at = parts & confirmed, None
@@ -183,7 +195,7 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
                 warnings.append(ends.describe_end(end))
                 kept = frozenset()
         if kept:
-            shown.append(AttributeChange(UNTIL, (render_timestamp(end.due_at) or "",), _shown_end(schedule)))
+            shown.append(render_timestamp(end.due_at) or "")
         if moved := kept | (parts & touched):
             moves.append(EndMove(end, moved, due_at))
     if schedule.ends and proposal.confirmed and not warnings and not shown:
@@ -192,10 +204,11 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
     if not moves:
         return proposal
     if shown:
-        risk = max((proposal.risk, *(Risk(each.end.risk) for each in moves)), key=_ORDER.index)
+        risk = greatest_risk(proposal.risk, *(Risk(each.end.risk) for each in moves))
         reason = proposal.risk_reason if risk is proposal.risk else message("it moves the end of an earlier change")
-        proposal = replace(proposal, changes=(*proposal.changes, *shown), risk=risk, risk_reason=reason)
-    return replace(proposal, beside=partial(ends.move_ends, moves))
+        until = AttributeChange(UNTIL, tuple(shown), _shown_end(schedule))
+        proposal = replace(proposal, changes=(*proposal.changes, until), risk=risk, risk_reason=reason)
+    return replace(proposal, move_ends=partial(ends.move_ends, moves))
 
 
 def _shown_end(schedule: Schedule) -> tuple[str, ...]:
@@ -232,13 +245,17 @@ def _with_warnings(operation: Operation, proposal: Proposal, warnings: list[str]
     return replace(proposal, warnings=(*proposal.warnings, *warnings), answer=answer)
 
 
+def headers_of_earlier_end(call: Call, proposal: Proposal) -> dict[str, str]:
+    """The header that names the end which an interrupted attempt of this call has stored; none without one."""
+    for end in ends.find_pending(proposal.target.id) if call.interrupted and call.schedule else ():
+        if end.call_id in call.interrupted:
+            return {END_HEADER: str(end.id)}
+    return {}
+
+
 def described(call: Call) -> dict[str, str | None]:
     """The times of a call as a dry run shows them; only those that were asked for."""
     schedule = call.schedule or Schedule()
-    times: dict[str, datetime | None] = {"applyAt": schedule.apply_at}
-    if schedule.ends and schedule.apply_at is None:
-        times["revertAt"] = schedule.end_of(shared_clock.now())
-    elif schedule.ends:
-        assert schedule.apply_at is not None
-        times["revertAt"] = schedule.end_of(schedule.apply_at)
+    revert_at = schedule.end_of(schedule.apply_at or shared_clock.now()) if schedule.ends else None
+    times = {"applyAt": schedule.apply_at, "revertAt": revert_at}
     return {name: render_timestamp(moment) for name, moment in times.items() if moment is not None}

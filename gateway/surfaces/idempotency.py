@@ -32,6 +32,7 @@ from core.shapes import encode_json, parse_guid
 from gateway import pipeline
 from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, attempts_with_effects, is_unsettled
+from gateway.pipeline.schedules import END_HEADER
 from gateway.surfaces.problems import problem_response
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -44,7 +45,7 @@ RENEWAL_SECONDS = 10.0
 """Most requests are over before the first renewal."""
 
 UNKEPT_STATUSES = frozenset({401, 403, 429})
-KEPT_HEADERS = ("Location", "ETag")
+KEPT_HEADERS = ("Location", "ETag", END_HEADER)
 
 
 class KeyReused(GatewayError):

@@ -27,9 +27,9 @@ from core.shapes import Id, Moment, NoQuery, Problem, list_parameters, load_quer
 from core.text.messages import message
 from gateway import pipeline
 from gateway.pipeline.batches import Item, batch_path, execute_batch, load_batch
-from gateway.pipeline.execute import END_HEADER
 from gateway.pipeline.fields import FIELDS
 from gateway.pipeline.recording import record_refusal
+from gateway.pipeline.schedules import END_HEADER
 from gateway.surfaces.idempotency import answer_once
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import (

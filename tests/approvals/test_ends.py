@@ -3,14 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection as database
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from core.database import shared_clock
 from directory.errors import DirectoryRejected
 from directory.models import DirectoryConnection
 from directory.outcomes.writer import RecordedWrite, Result
 from gateway import tasks
+from gateway.models import IdempotencyRecord
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.proxy import FaultyProxy
@@ -332,3 +335,35 @@ def test_the_connection_is_deleted(
         "failed",
         "The connection to its directory was deleted.",
     )
+
+
+def test_one_that_cannot_be_read_stops_no_other(free: Integration, place: Place, later: Later) -> None:
+    bob, eve = place.user(), place.user()
+    first, second = (end_of(give(free, place.group, user, X_Revert_After="PT1H")) for user in (bob, eve))
+    with database.cursor() as cursor:
+        key = first.id.hex if database.vendor == "sqlite" else str(first.id)
+        cursor.execute("UPDATE approvals_changerequest SET input = 'gAAAA' WHERE id = %s", [key])
+    assert give(free, place.group, eve).status == 200  # nor does it keep anybody from changing the group
+    later(hours=2)
+    states = dict(ChangeRequest.objects.filter(ends__isnull=False).values_list("id", "status"))
+    assert states == {first.id: "overdue", second.id: "superseded"}
+    assert place.members() == {bob, eve}
+
+
+def test_what_ends_at_this_moment_is_not_said_to_stay(free: Integration, place: Place) -> None:
+    bob, eve = place.user(), place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT1H"))
+    ChangeRequest.objects.filter(id=end.id).update(status="applying")
+    for members in ((bob,), (bob, eve)):
+        assert (give(free, place.group, *members).status, place.members()) == (409, {bob})
+
+
+def test_a_retry_names_the_same_end(free: Integration, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    bob = place.user()
+    once = {"X_Revert_After": "PT1H", "Idempotency_Key": "lend-bob"}
+    given = give(free, place.group, bob, **once)
+    again = give(free, place.group, bob, **once)
+    assert (again.headers["Idempotency-Replayed"], end_of(again)) == ("true", end_of(given))
+    IdempotencyRecord.objects.update(status=None, lease_until=shared_clock.now())  # as if its process had been killed
+    interrupted = give(free, place.group, bob, **once)
+    assert (interrupted.status, end_of(interrupted).due_at) == (200, end_of(given).due_at)

@@ -23,7 +23,7 @@ from directory.shapes.record import ChangedObject, DirectoryObject
 from gateway.pipeline.batches import batch_shape
 from gateway.pipeline.fields import FIELDS, members_of, partial_record, record_of
 from gateway.pipeline.perform import RETRY_AFTER
-from gateway.pipeline.schedules import SCHEDULE
+from gateway.pipeline.schedules import END_HEADER, SCHEDULE
 from gateway.surfaces.openapi.components import ComponentSchema
 from gateway.surfaces.openapi.documents import security_of
 from gateway.surfaces.reading import SCHEDULE_HEADERS
@@ -153,6 +153,7 @@ class SurfaceSchema(ComponentSchema):
             *(["Location"] if success == "201" else []),
             *(["Idempotency-Replayed"] if operation.method != "GET" else []),
             *behind,
+            *([END_HEADER] if _may_end(operation) else []),
             *(["Retry-After"] if operation.name in RETRY_AFTER else []),
         ]
         if operation.output is None:
@@ -225,6 +226,11 @@ class SurfaceSchema(ComponentSchema):
             responses["202"] = self.json_response(meaning, RunResult, *_HELD, or_else=QueuedAnswer)
         else:
             responses["202"] = self.json_response("Waits for approval.", QueuedAnswer, *_HELD)
+
+
+def _may_end(operation: Operation) -> bool:
+    """Whether the change can end by itself."""
+    return operation.effect is Effect.CHANGE and operation.needs_directory and operation.inverse is not None
 
 
 def _answer_of(operation: Operation) -> Any:

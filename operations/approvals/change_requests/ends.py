@@ -1,22 +1,19 @@
 """Ends of changes that were made for a while: moving one, and ending what was changed at once."""
 
 import json
-from datetime import timedelta
 from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 from pydantic import Field
 
 from approvals import ends
-from approvals.ends import BadTime, EndMove, NoEnd
+from approvals.ends import EndMove, NoEnd
 from approvals.models import ChangeRequest
 from approvals.review.deciders import requests_in_scopes
 from approvals.shapes import ChangeRequestJson, RequestLineJson, line_as_json
 from core.call import Call, Surface
-from core.database import shared_clock
 from core.errors import Forbidden
 from core.operation import NO_INVERSE, SIGNED_IN, Effect, Risk, Target, find_operation, operation, rest_operation
 from core.paging import Page, PageQuery, page_of
@@ -27,6 +24,7 @@ from directory.changes.targets import find_target, target_of
 from directory.shapes.kinds import resource_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
 from gateway.pipeline.ending import propose_end
+from gateway.pipeline.schedules import require_in_time
 from operations.approvals.change_requests.requests import find_visible, renderer_for, visible_requests
 from operations.log.operations import CHANGE_PERMISSIONS
 
@@ -94,9 +92,10 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
     made = find_operation(json.loads(end.input)["operation"])
     if not made.permission & call.permissions:
         raise Forbidden(made.permission)
-    _require_usable(body.until)
+    require_in_time(body.until, pointer="#/until")
     assert end.target_id is not None
     entry, protected = find_target(call, resource_of(end.target_kind), end.target_id)
+    move = partial(ends.move_ends, [EndMove(end, ends.parts_of_end(end), body.until)])
     before, after = ((render_timestamp(time) or "",) if time else () for time in (end.due_at, body.until))
     return Proposal(
         target=target_of(entry),
@@ -105,17 +104,8 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
         protected=protected,
         risk=Risk(end.risk),
         risk_reason=message("it moves the end of an earlier change"),
-        beside=None if before == after else partial(ends.move_ends, [EndMove(end, ends.parts_of_end(end), body.until)]),
+        move_ends=None if before == after else move,
     )
-
-
-def _require_usable(until: Timestamp | None) -> None:
-    now, days = shared_clock.now(), settings.CONFIGURATION.Schedules.MaxDays
-    if until is not None and until <= now:
-        raise BadTime.naming(message("{time} is past.", time=until.isoformat()), pointer="#/until")
-    if until is not None and until > now + timedelta(days=days):
-        why = message("{time} is more than {days} days ahead.", time=until.isoformat(), days=days)
-        raise BadTime.naming(why, pointer="#/until")
 
 
 @operation(
