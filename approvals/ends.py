@@ -349,10 +349,10 @@ def finish(end: ChangeRequest, status: Status, *, problem: dict[str, Any] | None
     move(end.id, Status.APPLYING, status, if_attempt=end.attempt, **fields)
 
 
-def hasten(directory_id: UUID) -> int:
+def hasten(directory_id: UUID) -> None:
     """Look at once at what waits for a directory that was away and answers again."""
     now = shared_clock.now()
-    return _waiting_for_directories().filter(directory_id=directory_id).update(retry_at=now)
+    _waiting_for_directories().filter(directory_id=directory_id).update(retry_at=now)
 
 
 def find_directories_away() -> list[UUID]:

@@ -182,8 +182,9 @@ class ChangeRequest(models.Model):
         return kept
 
     def of_same_call(self) -> Q:
-        """The condition that selects the requests of the same call. A request of an earlier release stands alone."""
-        return Q(id=self.id) if self.call_id is None else Q(call_id=self.call_id)
+        """The condition that selects the requests of the same call; an end, or one of an earlier release, is alone."""
+        is_alone = self.call_id is None or self.ends is not None
+        return Q(id=self.id) if is_alone else Q(call_id=self.call_id, ends=None)
 
     def make_digest(self) -> str:
         """The digest that an approver confirms: over the operation, its input, the target and the values shown.

@@ -117,8 +117,8 @@ class Proposal:
     - `post_check` looks after the write for simultaneous changes by others that nobody could see before.
     - `confirmed` are the values that the caller asked for and that are there already, by lower-case attribute name: the
       names of members, and nothing for other attributes. A pending end of one of them is not to come any more.
-    - `move_ends` moves the ends of earlier changes once this one is made; it raises Conflict. A change without a write is
-      made by it alone.
+    - `move_ends` moves the ends of earlier changes once this one is made; it raises Conflict. A change without a write
+      is made by it alone.
     - `operation` and `reason` replace the call's own in the log: a revert is recorded as the change that it makes.
     """
 

@@ -2,12 +2,14 @@
 
 import pytest
 
+from approvals.messages import message_about
 from approvals.models import ChangeRequest
 from audit.models import WebhookDelivery, WebhookEndpoint
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from gateway import tasks
 from lab.directory import Directory
+from operations.approvals.change_requests.lines import in_line_of
 from tests.approvals.temporary import Later, Place, give, in_time
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_integration
@@ -146,3 +148,21 @@ def test_the_end_is_judged_with_the_change(free: Integration, place: Place) -> N
     role.permissions.remove(*role.permissions.filter(codename="enable_account"))
     assert free.post(f"/api/ad/users/{bob}/disable", X_Revert_After="PT1H").status == 403
     assert free.post(f"/api/ad/users/{bob}/disable").status == 200
+
+
+def test_the_ends_of_a_batch_are_no_part_of_what_waits(
+    connection: DirectoryConnection, place: Place, directory: Directory
+) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    bob, eve = place.user(), place.user()
+    items = [
+        {"id": str(bob), "replace": {"title": "Head"}, "revertAfter": "PT1H"},
+        {"id": str(eve), "replace": {"scriptPath": "logon.cmd"}},
+    ]
+    answer = careful.post("/api/ad/users/batch/update", {"items": items}).body
+    assert [each["status"] for each in answer["results"]] == [200, 202]
+    held = ChangeRequest.objects.get(status="pending")
+    assert list(in_line_of(held)) == [held]
+    told = message_about(held)
+    assert told is not None
+    assert told.title.startswith("Waits for a decision")

@@ -30,7 +30,7 @@ class _Attributes(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-_OTHERS_OF_CALL = ChangeRequest.objects.filter(call_id=OuterRef("call_id")).exclude(id=OuterRef("id"))
+_OTHERS_OF_CALL = ChangeRequest.objects.filter(call_id=OuterRef("call_id"), ends=None).exclude(id=OuterRef("id"))
 # The changes of the gateway's own tables have no directory. A run is looked at account by account.
 _STANDS_ALONE = Q(directory_id=None) | Q(operation__endswith="-accounts")
 _ALIKE = Concat(
@@ -40,6 +40,7 @@ _ALIKE = Concat(
     Cast(TruncHour("created_at", tzinfo=UTC), TextField()),
 )
 LINE = Case(
+    When(ends__isnull=False, then=Cast("id", TextField())),  # the end of a change, of which nobody decides
     When(Exists(_OTHERS_OF_CALL), then=Cast("call_id", TextField())),
     When(_STANDS_ALONE, then=Cast("id", TextField())),
     default=MD5(_ALIKE),
@@ -52,7 +53,7 @@ def in_line_of(request: ChangeRequest) -> QuerySet[ChangeRequest]:
     """The requests, in any state, of the same line, if each of them may be seen."""
     line = ChangeRequest.objects.filter(id=request.id).values_list(LINE, flat=True).get()
     if request.call_id is not None and line.replace("-", "") == request.call_id.hex:
-        return ChangeRequest.objects.filter(call_id=request.call_id)
+        return ChangeRequest.objects.filter(request.of_same_call())
     # The index of the identifiers finds those made about then.
     since, until = (identifier_bounds(request.created_at + offset)[0] for offset in (-_HOUR, _HOUR))
     return ChangeRequest.objects.filter(id__gte=since, id__lt=until).alias(line=LINE).filter(line=line)
