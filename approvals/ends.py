@@ -56,20 +56,20 @@ _PAUSES: Final = (timedelta(minutes=1), timedelta(hours=1))
 
 
 class BadTime(GatewayError):
-    status, code, title = 400, "Schedules.BadTime", "A time of the schedule is not usable"
+    status, code, title = 400, "Schedules.BadTime", "The schedule is not valid"
 
 
 class NoEnd(GatewayError):
-    status, code, title = 409, "Schedules.NoEnd", "This is no end of a change that is still to come"
+    status, code, title = 409, "Schedules.NoEnd", "This is not the pending end of a temporary change"
 
 
 class EndsNow(Conflict):
     def __init__(self) -> None:
-        super().__init__(message("It ends at this moment, or somebody has just moved its end."))
+        super().__init__(message("It is ending right now, or its end was just moved."))
 
 
 class EndsAlready(GatewayError):
-    status, code, title = 409, "Schedules.EndsAlready", "What this would change for a while has an end already"
+    status, code, title = 409, "Schedules.EndsAlready", "This already has a scheduled end"
 
 
 def schedule_columns(call: Call, *, decision_needed: bool) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> Change
     """Store the end of a change whose intent is being recorded. Joins the caller's transaction."""
     assert call.directory is not None
     identifier, now = new_identifier()
-    why = [message("It ends a change that was made for a while.")]
+    why = [message("It ends a temporary change.")]
     target_id, kind, name, account = planned.target
     end = ChangeRequest(
         id=identifier,

@@ -214,7 +214,7 @@ class PageContext:
         if operation.effect is Effect.CHANGE and answer.status == 202 and "changeRequest" in answer.body:
             message = _("A budget is used up, so a second person has to approve this first.")
             if answer.body["changeRequest"]["status"] == Status.SCHEDULED:
-                message = _("Scheduled: the change is made when its time has come.")
+                message = _("Scheduled: the change will be made at its scheduled time.")
             raise ChangeDeferred(page_url("change", request_id=answer.body["changeRequest"]["id"]), message)
         return answer.body
 

@@ -104,7 +104,7 @@ def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
     if change_request.requester_id != person.id:
         raise NotFound
     if change_request.ends is not None:
-        raise NotPending(message("It is the end of a change: to keep what was changed, move the end (`extend`)."))
+        raise NotPending(message("This is the end of a temporary change: to keep the change, move its end (`extend`)."))
     if change_request.status != Status.SCHEDULED:
         require_pending(change_request)
     if not move(request_id, Status(change_request.status), Status.CANCELLED):

@@ -72,7 +72,7 @@ _TEMPLATES = {
     Audience.ASSIGNED: _QUESTION,
     Audience.OVERDUE: (
         "outcome",
-        "Something that was changed for a while should have ended, and has not.",
+        "A temporary change should have ended by now.",
         "{} changes that were made for a while should have ended, and have not.",
     ),
     Audience.COMMENTED: (

@@ -78,21 +78,25 @@ STATUS_EVENTS: Final = {
     "cancelled": Event(
         "change-request.cancelled", _REQUEST, "Its requester cancelled it, or the change that it ends was not made."
     ),
-    "scheduled": Event("change.scheduled", _REQUEST, "A change, or the end of one, is to come at `dueAt`."),
-    "reverted": Event("change.reverted", _REQUEST, "A change that was made for a while has ended."),
+    "scheduled": Event(
+        "change.scheduled", _REQUEST, "A change, or the end of a temporary one, is scheduled for `dueAt`."
+    ),
+    "reverted": Event("change.reverted", _REQUEST, "A temporary change has ended."),
     "overdue": Event(
-        "change.overdue", _REQUEST, "A change should have ended and has not, since the directory refuses or is away."
+        "change.overdue",
+        _REQUEST,
+        "A temporary change should have ended by now, but the directory refuses it or does not answer.",
     ),
     "superseded": Event(
         "change.superseded",
         _REQUEST,
-        "It is not to come any more: somebody changed the same values for good, or a new request took its place.",
+        "It will not be made any more: somebody changed the same values for good, or a new request took its place.",
     ),
 }
 """Events by the new status of a change request."""
 
 ENDS_SOON: Final = Event(
-    "change.revert.due", _REQUEST, "A change that was made for a while ends within a day, and again: within an hour."
+    "change.revert.due", _REQUEST, "A temporary change ends within a day; sent again when it ends within an hour."
 )
 
 EXCEEDED_BUDGET: Final = Event(

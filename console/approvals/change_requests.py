@@ -29,7 +29,7 @@ _DECISION_MESSAGES: Final = texts_by_name(
     {
         Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
         Status.APPROVED: "Approved. A worker makes the change now.",
-        Status.SCHEDULED: "Approved. The change is made when its time has come.",
+        Status.SCHEDULED: "Approved. The change will be made at its scheduled time.",
         Status.REJECTED: "Rejected. The requester reads your comment.",
         Status.CANCELLED: "Withdrawn.",
     }
@@ -193,11 +193,11 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
 
 @page_at("changes/<uuid:request_id>/extend", "change-extend", "POST", form=change)
 def extend(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Let a change that was made for a while end at another time, or never."""
+    """Move the end of a temporary change, or make the change permanent."""
     until = page.form["until"].strip()
     body = {"until": f"{until}:00Z" if until else None}
     page.perform("change-requests.extend", id=request_id, body=body)
-    message = _("The end is moved.") if until else _("What was changed stays for good.")
+    message = _("The end was moved.") if until else _("The change is now permanent.")
     return page.redirect("change", request_id=request_id, message=message)
 
 

@@ -197,7 +197,7 @@ class _Revert:
         self._client = client_of(call)
         self._changes = [change for change in recorded_changes(record) if change.attribute != UNTIL]
         if not self._changes:
-            raise NotRevertible(message("It changed nothing but when another change ends."))
+            raise NotRevertible(message("It only moved the end of another change."))
 
     def propose(self, action: str) -> Proposal:
         """Propose the inverse with this action."""

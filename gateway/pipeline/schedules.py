@@ -79,7 +79,7 @@ def parse_schedule(given: Mapping[str, tuple[str, str]], *, in_body: bool = Fals
         except ValueError as error:
             raise refuse(member, error.args[0]) from None
     if {"revert_at", "revert_after"} <= times.keys():
-        raise refuse("revert_after", message("may not be given beside a moment at which the change ends"))
+        raise refuse("revert_after", message("cannot be combined with a time at which the change ends"))
     return Schedule(**times)
 
 
@@ -89,7 +89,7 @@ def require_schedulable(operation: Operation, call: Call) -> None:
     if schedule is None:
         return
     if operation.effect is not Effect.CHANGE or not operation.needs_directory:
-        raise BadTime(message("Only changes of the directory can be made later or for a while."))
+        raise BadTime(message("Only changes of the directory can be scheduled."))
     require_in_time(schedule.apply_at)
     require_in_time(schedule.revert_at)
     now = shared_clock.now()
@@ -97,7 +97,7 @@ def require_schedulable(operation: Operation, call: Call) -> None:
     if schedule.revert_at is not None and schedule.revert_at <= begins:
         raise BadTime(message("The change would end before it begins."))
     if schedule.revert_after is not None and not SHORTEST <= schedule.revert_after <= LONGEST:
-        raise BadTime(message("A change may be made for a minute at least, and for 366 days at most."))
+        raise BadTime(message("A temporary change lasts at least one minute and at most 366 days."))
 
 
 def require_in_time(moment: datetime | None, *, pointer: str | None = None) -> None:
@@ -106,7 +106,7 @@ def require_in_time(moment: datetime | None, *, pointer: str | None = None) -> N
     if moment is None:
         return
     if moment < now - _LATE_BY:
-        raise BadTime.naming(message("{time} is past.", time=moment.isoformat()), pointer=pointer)
+        raise BadTime.naming(message("{time} is in the past.", time=moment.isoformat()), pointer=pointer)
     if moment > now + timedelta(days=days):
         why = message("{time} is more than {days} days ahead.", time=moment.isoformat(), days=days)
         raise BadTime.naming(why, pointer=pointer)
@@ -128,7 +128,7 @@ def with_schedule(operation: Operation, call: Call, proposal: Proposal) -> Propo
         return proposal
     schedule = call.schedule or Schedule()
     if schedule.revert_at is not None and schedule.revert_at <= shared_clock.now():
-        raise BadTime(message("It would have ended at {time} already.", time=schedule.revert_at.isoformat()))
+        raise BadTime(message("Its end, {time}, has already passed.", time=schedule.revert_at.isoformat()))
     if schedule.ends and proposal.changes:
         proposal = _with_end(operation, call, proposal)
     return proposal if begins_later(call) else _with_moved_ends(operation, call, proposal, schedule)
@@ -138,7 +138,7 @@ def _with_end(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
     made = proposal.operation or operation.name
     is_whole = reversibility(made, proposal.changes) is Reversible.FULL
     if made != operation.name or not is_whole or proposal.run is not None or proposal.dependent_changes:
-        raise NotRevertible(message("No change takes all of this one back, so it cannot end by itself."))
+        raise NotRevertible(message("This change cannot be fully undone, so it cannot end by itself."))
     inverse = inverse_of(operation, proposal.target.kind)
     if not inverse.permission & call.permissions:
         raise Forbidden(inverse.permission)
@@ -150,7 +150,7 @@ def _with_end(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
     if greatest_risk(own, risk) is own:
         return proposal
     return replace(
-        proposal, risk=risk, risk_reason=message("at its end it means to {ground}", ground=clause(inverse.summary))
+        proposal, risk=risk, risk_reason=message("when it ends, it will {ground}", ground=clause(inverse.summary))
     )
 
 
@@ -199,7 +199,7 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
         if moved := kept | (parts & touched):
             moves.append(EndMove(end, moved, due_at))
     if schedule.ends and proposal.confirmed and not warnings and not shown:
-        warnings.append(message("What was so before does not end."))
+        warnings.append(message("What was already in place will not be reverted."))
     proposal = _with_warnings(operation, proposal, warnings)
     if not moves:
         return proposal

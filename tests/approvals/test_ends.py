@@ -80,7 +80,7 @@ def test_what_was_there_before_does_not_end(free: Integration, place: Place, lat
     assert give(free, place.group, bob).status == 200
     given = give(free, place.group, bob, eve, X_Revert_After="PT1H")
     assert (given.body["added"], given.body["unchanged"]) == (1, 1)
-    assert given.body["warnings"] == ["What was so before does not end."]
+    assert given.body["warnings"] == ["What was already in place will not be reverted."]
     later(hours=2)
     assert place.members() == {bob}
     again = give(free, place.group, bob, X_Revert_After="PT1H")

@@ -39,7 +39,7 @@ class SearchScheduled(PageQuery):
 @rest_operation(
     "change-requests.search-scheduled",
     "GET change-requests/scheduled",
-    "Search what is scheduled",
+    "Search scheduled changes",
     permission=SIGNED_IN,
 )
 def search_scheduled(call: Call, *, query: SearchScheduled) -> Page[RequestLineJson]:
@@ -84,7 +84,7 @@ class ExtendEnd(Body):
     output=ChangeRequestJson,
 )
 def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
-    """Let a change that was made for a while end at another time, or never.
+    """Move the end of a temporary change, or make the change permanent.
 
     It needs the permission of that change, has its risk, and may have to be approved; the old end stands until then.
     """
@@ -119,7 +119,7 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
     output=Reverted,
 )
 def end_before_time(call: Call, *, id: UUID) -> Proposal:
-    """Take a change that was made for a while back now, as its end would: with the permissions and risk of the inverse.
+    """Undo a temporary change now, as its end would: with the permissions and risk of the inverse.
 
     The end itself becomes `superseded`.
     """
@@ -132,7 +132,7 @@ def _find_end(call: Call, id: UUID) -> ChangeRequest:
     if end.ends is None or end.status not in ends.OPEN:
         raise NoEnd
     if end.made_at is None:
-        raise NoEnd(message("It is not known yet whether the change that it ends was made: try again in some seconds."))
+        raise NoEnd(message("It is not known yet whether the change was made: try again in a few seconds."))
     if call.directory is None or end.directory_id != call.directory.id:
         raise Forbidden
     return end

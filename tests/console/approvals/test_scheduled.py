@@ -51,7 +51,7 @@ def test_disabled_until_friday(
 ) -> None:
     page = browser.open(f"/console/directory/objects/{bob}/disable")
     page.press("Disable", revertAt=field_value(minutes=-5))
-    assert "is past" in page.text
+    assert "is in the past" in page.text
     page.press("Disable", revertAt=field_value(days=3))
     assert "Ends by itself:" in page.text
     assert not directory.is_enabled(bob)
@@ -59,10 +59,10 @@ def test_disabled_until_friday(
     with later(monkeypatch, seconds=12):
         tasks.take_up_scheduled()
     listed = browser.open("/console/scheduled/")
-    assert "ends what was made for a while" in listed.text
+    assert "end of a temporary change" in listed.text
     page = browser.open(f"/console/changes/{end.id}")
     page.press("Move the end", until=field_value(days=5))
-    assert "The end is moved." in page.text
+    assert "The end was moved." in page.text
     end.refresh_from_db()
     assert end.due_at is not None
     assert end.due_at > shared_clock.now() + timedelta(days=4)
@@ -76,8 +76,8 @@ def test_disabled_on_the_thirtieth(browser: PlainBrowser, bob: UUID, directory: 
     page.press("Disable", applyAt=field_value(days=2))
     request = ChangeRequest.objects.get()
     assert page.address == f"/console/changes/{request.id}"
-    assert "Scheduled: the change is made when its time has come." in page.text
-    assert "It is to be made at" in page.text
+    assert "Scheduled: the change will be made at its scheduled time." in page.text
+    assert "It is scheduled for" in page.text
     assert directory.is_enabled(bob)
     assert "Scheduled:" in browser.open(f"/console/directory/objects/{bob}").text
 
@@ -87,11 +87,11 @@ def test_the_overdue_come_first(browser: PlainBrowser, bob: UUID, monkeypatch: p
     ChangeRequest.objects.update(digest="altered")
     with later(monkeypatch, days=2):
         tasks.take_up_scheduled()
-    assert "should have ended, and has not." in browser.open("/console/changes/").text
-    assert "These should have ended and have not." in browser.open("/console/scheduled/").text
+    assert "A temporary change should have ended by now." in browser.open("/console/changes/").text
+    assert "These should have ended by now." in browser.open("/console/scheduled/").text
     request = ChangeRequest.objects.get()
     assert "This should have ended at" in browser.open(f"/console/changes/{request.id}").text
-    assert "Should have ended, and has not:" in browser.open(f"/console/directory/objects/{bob}").text
+    assert "Should have ended by now:" in browser.open(f"/console/directory/objects/{bob}").text
 
 
 def test_the_help_desk_sees_what_ends(
