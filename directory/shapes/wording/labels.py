@@ -3,7 +3,9 @@
 An operation is declared with its label, which has its object in braces.
 """
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from django.utils.translation import gettext, gettext_noop
@@ -12,103 +14,9 @@ from audit.model_changes.descriptions import label_of_change
 from core.operation import find_operation
 from core.text.messages import translated
 from core.text.vocabulary import capitalized, humanize
-from directory.shapes.proposal import UNTIL
 from directory.shapes.wording.value_words import NamedObject, Phrase, plain_text
 
-LABELS: Final[Mapping[str, str]] = {
-    "accountExpires": "Expiry of the account",
-    "adminCount": "Protected by AdminSDHolder",
-    "altSecurityIdentities": "Certificates to sign in with",
-    "badPasswordTime": "Last wrong password",
-    "badPwdCount": "Wrong passwords",
-    "c": "Country code",
-    "cn": "Name",
-    "co": "Country",
-    "comment": "Comment",
-    "company": "Company",
-    "createTimeStamp": "Created",
-    "department": "Department",
-    "departmentNumber": "Department number",
-    "description": "Description",
-    "directReports": "Direct reports",
-    "displayName": "Display name",
-    "distinguishedName": "Distinguished name",
-    "division": "Division",
-    "dNSHostName": "DNS host name",
-    "employeeID": "Employee ID",
-    "employeeNumber": "Employee number",
-    "employeeType": "Employee type",
-    "facsimileTelephoneNumber": "Fax",
-    "givenName": "First name",
-    "gPLink": "Linked group policies",
-    "gPOptions": "Inheritance of group policies",
-    "groupType": "Kind of group",
-    "homeDirectory": "Home folder",
-    "homeDrive": "Home drive",
-    "homePhone": "Home telephone",
-    "info": "Notes",
-    "initials": "Initials",
-    "ipPhone": "IP telephone",
-    "jpegPhoto": "Photo",
-    "l": "City",
-    "lastLogon": "Last sign-in there",
-    "lastLogonTimestamp": "Last sign-in",
-    "location": "Location",
-    "lockoutTime": "Lock-out",
-    "logonHours": "Sign-in hours",
-    "mail": "E-mail",
-    "mailNickname": "Mail alias",
-    "managedBy": "Managed by",
-    "manager": "Manager",
-    "member": "Members",
-    "memberOf": "Groups",
-    "mobile": "Mobile",
-    "msDS-AllowedToActOnBehalfOfOtherIdentity": "Who may act on behalf of others",
-    "msDS-AllowedToDelegateTo": "Services it may delegate to",
-    "msDS-KeyCredentialLink": "Keys to sign in with",
-    "msDS-SupportedEncryptionTypes": "Kerberos encryption",
-    "msDS-UserPasswordExpiryTimeComputed": "Password expires",
-    "name": "Name",
-    "objectClass": "Class",
-    "objectGUID": "Id",
-    "objectSid": "SID",
-    "operatingSystem": "Operating system",
-    "operatingSystemVersion": "Version",
-    "otherMailbox": "Other mailboxes",
-    "otherMobile": "Other mobiles",
-    "otherTelephone": "Other telephones",
-    "ou": "Unit",
-    "pager": "Pager",
-    "physicalDeliveryOfficeName": "Office",
-    "postalCode": "Postal code",
-    "postOfficeBox": "Post office box",
-    "preferredLanguage": "Language",
-    "primaryGroupID": "Primary group",
-    "profilePath": "Profile folder",
-    "proxyAddresses": "Proxy addresses",
-    "pwdLastSet": "Last password change",
-    "sAMAccountName": "Account name",
-    "scriptPath": "Logon script",
-    "servicePrincipalName": "Service principal names",
-    "sIDHistory": "Former SIDs",
-    "sn": "Last name",
-    "st": "State or province",
-    "street": "Street",
-    "streetAddress": "Street",
-    "telephoneNumber": "Telephone",
-    "thumbnailPhoto": "Photo",
-    "title": "Job title",
-    "uid": "User id",
-    UNTIL: "Until",
-    "unicodePwd": "Password",
-    "url": "Web pages",
-    "userAccountControl": "Account options",
-    "userPrincipalName": "User principal name",
-    "userWorkstations": "Computers to sign in at",
-    "whenChanged": "Changed",
-    "whenCreated": "Created",
-    "wWWHomePage": "Web page",
-}
+LABELS: Final[Mapping[str, str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _BY_NAME: Final = {name.lower(): label for name, label in LABELS.items()}
 
 

@@ -17,83 +17,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import LiteralSchema
 
 from core.shapes import Body, Problem, Query
+from gateway.surfaces.openapi.documents import HEADERS, PROBLEMS
 
 _SCHEMA = "#/components/schemas/{model}"
 
-
-HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "X-Request-Id": (
-        "The id of the request: the client's own if it sent a usable one. It is in the log too.",
-        {"type": "string", "minLength": 1, "maxLength": 128},
-    ),
-    "RateLimit-Policy": (
-        "The limits that count this request (draft-ietf-httpapi-ratelimit-headers-10).",
-        {"type": "string", "examples": ['"Global";q=300;w=60']},
-    ),
-    "RateLimit": (
-        "What is left of these limits, and in how many seconds they start anew.",
-        {"type": "string", "examples": ['"Global";r=299;t=60']},
-    ),
-    "Retry-After": ("Seconds to wait before the next attempt.", {"type": "integer", "minimum": 1}),
-    "ETag": ("The version of the object, quoted: for If-Match and If-None-Match.", {"type": "string"}),
-    "Location": (
-        "Where the created object, the change request or the run is found.",
-        {"type": "string", "format": "uri-reference"},
-    ),
-    "Idempotency-Replayed": (
-        "`true` when this is the kept answer to an earlier request with the same Idempotency-Key.",
-        {"type": "string", "enum": ["true"]},
-    ),
-    "Gateway-Replication": (
-        "`pending` after a fail-over: changes that were made at another domain controller may be missing.",
-        {"type": "string", "enum": ["pending"]},
-    ),
-    "Gateway-Scheduled-End": (
-        "The change request that will end a change made for a while.",
-        {"type": "string", "format": "uuid"},
-    ),
-    "Deprecation": (
-        "Since when the operation is deprecated: `@` and the seconds since 1970 (RFC 9745).",
-        {"type": "string"},
-    ),
-    "Sunset": ("When the operation is removed at the earliest (RFC 8594).", {"type": "string"}),
-    "WWW-Authenticate": ("The credentials that are accepted.", {"type": "string"}),
-}
-"""The response headers with their descriptions and schemas."""
-
 COMMON_HEADERS = ("X-Request-Id", "RateLimit", "RateLimit-Policy")
 """Headers of every response."""
-
-PROBLEMS = {
-    "400": ("BadRequest", "The request is not understood; `code` and `errors` say why."),
-    "401": ("Unauthorized", "There is no valid credential.", "WWW-Authenticate"),
-    "403": ("Forbidden", "The credential does not allow it."),
-    "404": ("NotFound", "There is no such thing.", "Gateway-Replication"),
-    "406": ("NotAcceptable", "No representation of the answer is acceptable."),
-    "409": ("Conflict", "The current state does not allow it."),
-    "411": ("LengthRequired", "The body has no Content-Length."),
-    "412": ("PreconditionFailed", "The object has another version than If-Match names, or none yet."),
-    "413": ("BodyTooLarge", "The body is too large; `maxBodyBytes` names the limit."),
-    "414": ("UriTooLong", "The address is too long."),
-    "415": (
-        "UnsupportedMediaType",
-        "The body is not plain application/json, or the request has a Content-Encoding.",
-    ),
-    "422": (
-        "Unprocessable",
-        "The directory refused the values, or the Idempotency-Key was used for another request.",
-    ),
-    "429": ("TooManyRequests", "A limit is reached; `Retry-After` says when to come back.", "Retry-After"),
-    "500": ("ServerError", "The gateway failed; `requestId` finds the reason in its log."),
-    "502": ("BadGateway", "The directory refused the gateway's own account."),
-    "503": (
-        "Unavailable",
-        "The directory or a part of the gateway is not available. Nothing was changed.",
-        "Retry-After",
-    ),
-    "504": ("OutcomeUnknown", "It is not known whether the change was made; the operations log will tell."),
-}
-"""By status: the name of the response's component, its description, and its additional headers."""
 
 
 class _SchemaGenerator(GenerateJsonSchema):
@@ -186,8 +115,7 @@ class ComponentSchema(AutoSchema):
 
     def header(self, name: str) -> dict[str, Any]:
         """Register a response header; return a reference to it."""
-        description, schema = HEADERS[name]
-        return self._register(ResolvedComponent.HEADER, name, {"description": description, "schema": schema})
+        return self._register(ResolvedComponent.HEADER, name, HEADERS[name])
 
     def json_body(self, shape: Any, *, required: bool = True) -> dict[str, Any]:
         """A request body of this shape."""

@@ -9,89 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import error_classes, problem_type
-from gateway.surfaces.openapi.components import PROBLEMS
+from gateway.surfaces.openapi.documents import PROBLEMS
 
 _GUID = "7d2d8a0e-3c55-4f2f-9d7f-0d6a3c0a2f11"
 _TIME = "2026-07-01T08:30:00Z"
 _FORMATS = {"uuid": _GUID, "date-time": _TIME, "uri-reference": f"/api/ad/users/{_GUID}"}
-MEMBERS = tomllib.loads(Path(__file__).with_name("member_descriptions.toml").read_text("utf-8"))
+_FOLDER = Path(__file__).parent
+MEMBERS = tomllib.loads(_FOLDER.joinpath("member_descriptions.toml").read_text("utf-8"))
 """What members mean: by name, and below a shape's name where a name means something else in that shape."""
 _DEEP = 12
 """How many levels an example has at most: a shape may contain itself."""
-_VALUES = {
-    "accountName": "ada",
-    "address": "192.0.2.7",
-    "allowedAddresses": "192.0.2.0/24",
-    "attribute": "title",
-    "attributes": "title",
-    "base": "OU=Sales,DC=corp,DC=example",
-    "baseDn": "DC=corp,DC=example",
-    "after": "Countess",
-    "approvedBy": "grace",
-    "before": "Analyst",
-    "bindDn": "CN=gateway,OU=Services,DC=corp,DC=example",
-    "by": "grace",
-    "changeRequestStatus": "applied",
-    "clientAddress": "192.0.2.7",
-    "comment": "As agreed on the phone",
-    "credentialId": _GUID,
-    "code": "AD.Object.NotFound",
-    "current": "Analyst",
-    "cursor": "djE6…",
-    "day": "2026-07-01",
-    "directory": "corp",
-    "decidedBy": "grace",
-    "detail": "There is no object with this identifier.",
-    "distinguishedName": "CN=Ada Lovelace,OU=Sales,DC=corp,DC=example",
-    "dn": "CN=Ada Lovelace,OU=Sales,DC=corp,DC=example",
-    "dryRun": True,
-    "email": "ada@corp.example",
-    "enabled": True,
-    "filter": "(department=Sales)",
-    "Idempotency-Key": "2026-07-01-ada",
-    "If-Match": '"0f8b3a52c6d1"',
-    "If-None-Match": '"0f8b3a52c6d1"',
-    "instance": f"/api/ad/users/{_GUID}",
-    "keyName": "crm",
-    "kind": "user",
-    "label": "Title",
-    "lastUsedAddress": "192.0.2.7",
-    "mail": "ada@corp.example",
-    "name": "Ada Lovelace",
-    "displayName": "Ada Lovelace",
-    "nextCursor": "djE6…",
-    "objectClass": "user",
-    "operation": "users.update",
-    "operations": "users.update",
-    "owner": "ada",
-    "parameter": "filter",
-    "permissions": "directory.read_object",
-    "place": "OU=Sales,DC=corp,DC=example",
-    "pointer": "#/replace/title",
-    "proposed": "Countess",
-    "q": "ada",
-    "reason": "Ticket 4711",
-    "requestId": "0f8b3a52c6d14f0e",
-    "rights": "WriteProperty",
-    "samAccountName": "ada",
-    "server": "ldaps://dc1.corp.example",
-    "sid": "S-1-5-21-1004336348-1177238915-682003330-1104",
-    "sort": "-whenCreated",
-    "status": 404,
-    "title": "There is no such object in the directory",
-    "type": "https://gateway.corp.example/docs/api/#ad-object-notfound",
-    "url": "ldaps://dc1.corp.example",
-    "urls": "ldaps://dc1.corp.example",
-    "userPrincipalName": "ada@corp.example",
-    "username": "ada",
-    "value": "Countess",
-    "version": "0f8b3a52c6d1",
-    "X-Change-Reason": "Ticket 4711",
-    "X-Client-Id": _GUID,
-    "webhook-id": _GUID,
-    "webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
-    "webhook-timestamp": "1782894600",
-}
+_VALUES = tomllib.loads(_FOLDER.joinpath("examples.toml").read_text("utf-8").replace("{id}", _GUID))
 """By the name of the member or parameter that they are an example of, where they are of its type."""
 _TYPES = {"string": str, "boolean": bool, "integer": int, "number": int}
 
