@@ -64,6 +64,8 @@ class CredentialKind(StrEnum):
     PLATFORM_TOKEN = "platformToken"  # noqa: S105 - a kind's name
     SESSION = "session"
     AGENT_TOKEN = "agentToken"  # noqa: S105 - a kind's name
+    CALENDAR = "calendar"
+    """The secret address of a person's calendar, which only reads what is scheduled."""
     GATEWAY = "gateway"
     """No credential: the gateway acts by itself in somebody's name, such as when it deactivates who has left."""
 

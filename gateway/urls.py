@@ -41,6 +41,7 @@ urlpatterns = [
     *rest_urls,
     path("mcp", AgentEndpoint.as_view(), name="mcp"),
     *agent_sign_in.urls,
+    path("calendar.ics", include("console.approvals.calendar")),
     path("console/", include("console.urls")),
     path("admin/", include("console.back_office_urls")),
     path("admin/", admin.site.urls),

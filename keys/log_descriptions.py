@@ -11,7 +11,7 @@ from audit.model_changes.descriptions import Facts, Secret, audited_model, colum
 from core.shapes import render_timestamp
 from core.text.messages import message
 from keys.agents.grants import is_freer
-from keys.models import ApiKey, Person, Role, SecondFactor
+from keys.models import ApiKey, CalendarAddress, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
 from keys.models.api_keys import BUDGETS
 from keys.models.people import DirectoryGroup, kept_scopes
@@ -250,7 +250,7 @@ def describe_role(role: Role) -> Facts:
     columns=("username", "display_name", "email"),
     members=(
         *("directory", "password", "active", "superuser", "staff", "permissions", "groups", "scopes", "scopeObjects"),
-        *("secondFactor", "passkeys", "sessionsEnded", "recoveryCodes"),
+        *("secondFactor", "passkeys", "sessionsEnded", "recoveryCodes", "calendarAddress"),
     ),
     widened_access=person_access_widened,
     identifier="public_id",
@@ -261,6 +261,7 @@ def describe_person(person: Person) -> Facts:
     groups = list(person.groups.order_by("name"))
     by_groups = _permission_names(Permission.objects.filter(group__in=groups).distinct())
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=False).first()
+    calendar = CalendarAddress.objects.filter(person=person).values_list("digest", flat=True).first()
     codes = sorted(factor.recovery_codes.values_list("digest", flat=True)) if factor else []
     return Facts(
         name=person.username,
@@ -278,6 +279,7 @@ def describe_person(person: Person) -> Facts:
             "passkeys": list(factor.passkeys.values_list("name", flat=True)) if factor else [],
             "sessionsEnded": person.session_epoch or None,
             "recoveryCodes": Secret(" ".join(codes)),
+            "calendarAddress": Secret(calendar or ""),
         },
         access={
             "active": person.is_active,

@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve
 
 from core.operation import Operation
 
-PROGRAM_PATHS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
+PROGRAM_PATHS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/", "/calendar.ics/")
 """Below these paths session cookies are not even read."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")

@@ -3,6 +3,7 @@
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended, stamp_of
 from keys.models.api_keys import AccessToken, ApiKey, Level, Link, Role, require_networks
 from keys.models.people import (
+    CalendarAddress,
     DirectoryGroup,
     DirectoryMembership,
     FailedSignIn,
@@ -26,6 +27,7 @@ __all__ = [
     "AgentGrant",
     "AgentRefreshToken",
     "ApiKey",
+    "CalendarAddress",
     "DirectoryGroup",
     "DirectoryMembership",
     "Ended",

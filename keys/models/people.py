@@ -167,6 +167,27 @@ class PersonSession(models.Model):
         return f"{self.person} since {self.started_at:%Y-%m-%d %H:%M}"
 
 
+class CalendarAddress(models.Model):
+    """The secret address at which a calendar program reads what is scheduled as its person would see it.
+
+    `digest` is the SHA-256 of the secret. The address holds while `person_stamp` is the person's stamp, as an agent's
+    grant does.
+    """
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="calendar_address"
+    )
+    digest = models.CharField(max_length=64, unique=True)
+    person_stamp = models.CharField(max_length=64)
+    language = models.CharField(max_length=8)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"Calendar of {self.person}"
+
+
 class SecondFactor(models.Model):
     """A person's second factor, in use once `confirmed_at` is set: an authenticator (RFC 6238), passkeys, or both.
 

@@ -101,6 +101,11 @@ def _end_session(site: Site) -> Any:
     return site.submit("session-end", {"session_id": other})
 
 
+def _end_calendar(site: Site) -> Any:
+    site.submit("calendar-make", {})
+    return site.submit("calendar-end", {})
+
+
 def _connect_agent(site: Site) -> Any:
     program = Program()
     program.register()
@@ -189,6 +194,8 @@ DOES: dict[str, Sent] = {
     "sessions-end-others": _form("sessions-end-others"),
     "session-end": _end_session,
     "access-token": _form("access-token"),
+    "calendar-make": _form("calendar-make"),
+    "calendar-end": _end_calendar,
     "language": _form("language", language="de"),
     "connect-agent": _connect_agent,
     "agent-token-issue": _form(

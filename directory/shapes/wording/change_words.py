@@ -120,6 +120,18 @@ def describe_change(change: ChangeFacts) -> ChangeWords:
     return ChangeWords(headline, tuple(_details(change)))
 
 
+def describe_in_short(change: ChangeFacts) -> str:
+    """The headline, or for a calendar's line of members alone: `Domain Admins: Ada Lovelace leaves`."""
+    member = change.change_of("member")
+    if member is None or len(change.changes) > 1 or bool(member.before) == bool(member.after):
+        return str(describe_change(change))
+    names = member.after or member.before
+    text = ngettext("{group}: {members} leaves", "{group}: {members} leave", len(names))
+    if member.after:
+        text = ngettext("{group}: {members} joins", "{group}: {members} join", len(names))
+    return plain_text(fill(text, group=change.target, members=_list_of_objects(change, names)))
+
+
 def _update_headline(change: ChangeFacts) -> Phrase | None:
     if not change.changes:
         return fill(_("Change {object}"), object=change.target)
