@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from console.page_context import PageContext, page_at
+from console.page_context import ChangeDeferred, PageContext, page_at
 from console.shared.wording import seconds_since
 from core.errors import Forbidden, GatewayError, NotFound
 from core.shapes import parse_guid
@@ -18,6 +18,8 @@ from directory.models.runs import RunState
 
 ACTIONS = {"disable": "organization-units.disable-accounts", "enable": "organization-units.enable-accounts"}
 """The actions of a run and the operation that starts each."""
+_ALL = {"disable": "organization-units.disable-all-accounts", "enable": "organization-units.enable-all-accounts"}
+"""The same for any number of accounts."""
 _INVERSES = {"disable": "enable", "enable": "disable"}
 KINDS = texts_by_name({"user": "Users", "computer": "Computers", "user,computer": "Users and computers"})
 SCOPES = texts_by_name({"one-level": "Directly in the unit", "subtree": "In the unit and all units below it"})
@@ -83,7 +85,7 @@ def new_run(page: PageContext) -> HttpResponseBase:
     form = page.form
     if form.get("action") not in ACTIONS:
         raise NotFound
-    return _start(page, form["action"], form["unit"], {"planId": form["planId"]})
+    return _start(page, ACTIONS[form["action"]], form["unit"], {"planId": form["planId"]})
 
 
 @page_at("runs/plan", "run-plan", get="organization-units.plan-accounts")
@@ -116,6 +118,63 @@ def _plan_context(page: PageContext, choice: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _incident_form(page: PageContext) -> HttpResponseBase:
+    """What disabling everybody in a unit means: the accounts, and the keys and agents of their people."""
+    _require_planner(page)
+    unit, context = page.submitted.get("unit", "").strip(), dict[str, Any]()
+    if unit:
+        try:
+            unit = _unit_id(page, unit)
+            shown = page.perform(_ALL["disable"], id=unit, query={"dryRun": "true"}, body=_everybody(page))
+            keys, agents = _credentials(page, unit)
+            context = {"unit": unit, "shown": shown, "keys": keys, "agents": agents}
+        except GatewayError as refusal:
+            context = {"problem": page.problem or refusal}
+    return page.render(
+        "runs/incident.html",
+        {
+            "unit_name": _unit_name(page, unit),
+            "kinds": KINDS,
+            "chosen_kinds": ",".join(_everybody(page)["kinds"]),
+            **context,
+        },
+    )
+
+
+def _everybody(page: PageContext) -> dict[str, Any]:
+    return {"kinds": page.submitted.get("kinds", "user").split(","), "scope": "subtree"}
+
+
+def _credentials(page: PageContext, unit: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The keys and the agents of the unit's people that the person may end."""
+    if not all(map(page.may, ("organization-units.list-credentials", "api-keys.revoke", "agents.revoke"))):
+        return [], []
+    found = page.perform("organization-units.list-credentials", id=unit)
+    return found["keys"], found["agents"]
+
+
+@page_at(
+    *("runs/incident", "incident"),
+    get="organization-units.plan-accounts",
+    post="organization-units.disable-all-accounts",
+    form=_incident_form,
+)
+def incident(page: PageContext) -> HttpResponseBase:
+    """Disable everybody in a unit and below it in one run and, if asked for, end their keys and agents for good."""
+    waits, unit = None, page.form["unit"]
+    try:
+        answer = _start(page, _ALL["disable"], unit, _everybody(page))
+    except ChangeDeferred as deferred:
+        waits = deferred
+    if "end" in page.form:
+        for operation, credentials in zip(("api-keys.revoke", "agents.revoke"), _credentials(page, unit), strict=True):
+            for each in credentials:
+                page.perform(operation, id=each["id"])
+    if waits is not None:
+        raise waits
+    return answer
+
+
 def _unit_id(page: PageContext, unit: str) -> str:
     """The id of the unit that the field names by id or distinguished name."""
     if parse_guid(unit) is not None:
@@ -138,11 +197,11 @@ def _may_start(page: PageContext, action: str) -> bool:
     return page.may(ACTIONS[action]) and page.call.may(f"directory.{action}_account")
 
 
-def _start(page: PageContext, action: str, unit: str, body: Mapping[str, Any]) -> HttpResponseBase:
+def _start(page: PageContext, operation: str, unit: str, body: Mapping[str, Any]) -> HttpResponseBase:
     """Start a run and redirect to its page; raises GatewayError."""
     reason = page.form.get("reason")
     # Asynchronously: a run outlasts a request, and its page follows it.
-    started = page.perform(ACTIONS[action], id=unit, body=body, reason=reason, respond_async=True)
+    started = page.perform(operation, id=unit, body=body, reason=reason, respond_async=True)
     nothing_left = _("There was nothing left to do.") if started["unchanged"] == started["total"] else None
     return page.redirect("run", run_id=started["runId"], message=nothing_left)
 
@@ -180,7 +239,8 @@ def undo(page: PageContext, run_id: UUID) -> HttpResponseBase:
     changed = [item["id"] for item in details["results"] if item["status"] == "succeeded"]
     if details["state"] != RunState.COMPLETED or not changed:
         raise NotFound
-    return _start(page, _INVERSES[details["action"]], details["organizationalUnit"]["id"], {"accounts": changed})
+    operation = _ALL[_INVERSES[details["action"]]]
+    return _start(page, operation, details["organizationalUnit"]["id"], {"accounts": changed})
 
 
 def _retry_form(page: PageContext, run_id: UUID) -> HttpResponseBase:
@@ -206,4 +266,4 @@ def retry(page: PageContext, run_id: UUID) -> HttpResponseBase:
     """Start a new run over exactly the accounts that failed."""
     planned = page.perform("runs.plan-retry", id=run_id)
     accounts = [account["id"] for account in planned["accounts"]]
-    return _start(page, planned["action"], planned["organizationalUnit"]["id"], {"accounts": accounts})
+    return _start(page, _ALL[planned["action"]], planned["organizationalUnit"]["id"], {"accounts": accounts})

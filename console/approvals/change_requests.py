@@ -20,7 +20,7 @@ from core import shown_once
 from core.errors import GatewayError
 from core.shapes import parse_guid
 from core.text.vocabulary import texts_by_name
-from directory.shapes.wording.change_words import describe_change
+from directory.shapes.wording.change_words import RUN_ACTIONS, describe_change
 from directory.shapes.wording.labels import operation_words
 from directory.shapes.wording.value_words import common_name
 from keys.sign_in.passkeys import can_be_used
@@ -34,7 +34,7 @@ _DECISION_MESSAGES: Final = texts_by_name(
         Status.CANCELLED: "Withdrawn.",
     }
 )
-_RUN_OPERATIONS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
+_RUN_OPERATIONS: Final = frozenset(f"organization-units.{action}" for action in RUN_ACTIONS)
 """The operations that start a run."""
 
 

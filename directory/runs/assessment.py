@@ -24,7 +24,7 @@ from directory.shapes.proposal import AttributeChange, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 
 MAX_ACCOUNTS = 100
-"""The most accounts in one run."""
+"""The most accounts in one run, and in one step of a run over all accounts of a unit."""
 
 MorePrivilegedPeople = Callable[[Collection[UUID]], Collection[UUID]]
 """Filters accounts to those of people who may do more in the gateway than the run's caller."""
@@ -107,11 +107,16 @@ class Account:
 
 
 def find_accounts(
-    client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope
+    client: Client,
+    unit: UUID,
+    *,
+    kinds: Collection[AccountKind],
+    scope: SelectionScope,
+    limit: int | None = MAX_ACCOUNTS,
 ) -> tuple[int, list[Entry]]:
     """Count the accounts of these kinds directly in the unit or anywhere below it.
 
-    Returns the first MAX_ACCOUNTS of them, too, sorted by distinguished name: only these are read as a whole.
+    Returns the first of them, too, sorted by distinguished name: only these are read as a whole.
     """
     condition = Or(*(_FILTERS[kind] for kind in kinds))
     # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone.
@@ -120,7 +125,7 @@ def find_accounts(
     found = sorted(
         (entry for entry in each if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
     )
-    first = {entry.guid: entry.dn for entry in found[:MAX_ACCOUNTS]}
+    first = {entry.guid: entry.dn for entry in found[:limit]}
     read = _read_beside_protection(client, lambda: client.read_many(first, _ATTRIBUTES))
     # One that was moved in between may be outside the unit.
     return len(found), [read[guid] for guid, dn in first.items() if guid in read and read[guid].dn == dn]

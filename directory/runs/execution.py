@@ -32,7 +32,7 @@ from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import confirm_outcomes, evidence_of, has_grown, require_reads_replicated
 from directory.outcomes.writer import RecordedWrite
-from directory.runs.assessment import Account, Action, Effect, MorePrivilegedPeople, assess_named
+from directory.runs.assessment import MAX_ACCOUNTS, Account, Action, Effect, MorePrivilegedPeople, assess_named
 
 CHUNK = 50
 """The most accounts whose intents are recorded in one commit: enough to hide the cost of the log."""
@@ -123,28 +123,32 @@ class RunExecution:
     def execute(self, call: Call, *, more_privileged_people: MorePrivilegedPeople) -> None:
         """Change the remaining accounts and complete the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
-            if not self._remaining:
-                break
-            client = self._client
-            with servers_asked() as servers:
-                accounts = assess_named(
-                    client, self._run.unit, self._remaining, self._action, more_privileged_people=more_privileged_people
-                )
-            to_change = [account for account in accounts if account.effect is Effect.CHANGE]
-            # The writer itself checks the objects that it writes.
-            unsent = [account.as_target() for account in accounts if account.effect is not Effect.CHANGE]
-            require_reads_replicated(client, servers, unsent)
-            self._require_no_competing_change(to_change)
-            if any(each.effect is Effect.NONE and each.id in self._intents for each in accounts):
-                self.look_up_open_intents()  # a write that was not applied at the last look may be applied by now
-            left = [account for account in accounts if account.id in self._remaining]
-            unchanged = [account for account in left if account.effect is Effect.NONE]
-            self._save_results(
-                [self._account_result(each.id, each.distinguished_name, is_changed=False) for each in unchanged]
-            )
-            self._write(call, [account for account in left if account.effect is not Effect.NONE])
-            self.look_up_open_intents()
+            waiting = iter([*self._remaining])
+            while some := list(islice(waiting, MAX_ACCOUNTS)):  # soon written after they are read
+                self._before_each_step()
+                self._execute_step(call, some, more_privileged_people)
         self.fail_remaining(errors.VersionMismatch(message("Others kept changing this account.")))
+
+    def _execute_step(self, call: Call, some: Sequence[UUID], more_privileged_people: MorePrivilegedPeople) -> None:
+        client = self._client
+        with servers_asked() as servers:
+            accounts = assess_named(
+                client, self._run.unit, some, self._action, more_privileged_people=more_privileged_people
+            )
+        to_change = [account for account in accounts if account.effect is Effect.CHANGE]
+        # The writer itself checks the objects that it writes.
+        unsent = [account.as_target() for account in accounts if account.effect is not Effect.CHANGE]
+        require_reads_replicated(client, servers, unsent)
+        self._require_no_competing_change(to_change)
+        if any(each.effect is Effect.NONE and each.id in self._intents for each in accounts):
+            self.look_up_open_intents()  # a write that was not applied at the last look may be applied by now
+        left = [account for account in accounts if account.id in self._remaining]
+        unchanged = [account for account in left if account.effect is Effect.NONE]
+        self._save_results(
+            [self._account_result(each.id, each.distinguished_name, is_changed=False) for each in unchanged]
+        )
+        self._write(call, [account for account in left if account.effect is not Effect.NONE])
+        self.look_up_open_intents()
 
     def _require_no_competing_change(self, accounts: Sequence[Account]) -> None:
         """Raise NotReplicatedYet while somebody else's recent change of an account is open or was not read here.

@@ -236,7 +236,8 @@ def _start_run(change: Change) -> Answer:
             exceeded = ledger.take(risk, count_changes(change.proposal))
         if exceeded is not None:
             return hold_over_budget(change, exceeded)
-    started = runs.start_run(call, change.operation.name, change.proposal, approved_by=change.approved_by)
+    name = change.proposal.operation or change.operation.name
+    started = runs.start_run(call, name, change.proposal, approved_by=change.approved_by)
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
     finished = runs.wait_for_completion(started.id, wait)
     if finished.state != "completed":

@@ -7,16 +7,18 @@ from typing import Annotated, Literal, cast
 from uuid import UUID
 
 from annotated_types import MinLen
+from django.db.models import Q
+from django.utils import timezone
 from pydantic import Field, model_validator
 from typing_extensions import Self, TypedDict
 
 from active_directory import Client, Entry
-from core.call import Call
+from core.call import Call, Surface
 from core.errors import GatewayError
-from core.operation import Effect, RateCategory, Risk, Target, find_operation, operation
+from core.operation import HTTP_SURFACES, Effect, RateCategory, Risk, Target, find_operation, operation, rest_operation
 from core.shapes import COMMA_SEPARATED, Guid, Id, PartialBody, Query, examples
 from core.text.messages import message
-from directory.lookup.access import client_of, find_object
+from directory.lookup.access import client_of, find_object, is_within_any
 from directory.lookup.visibility import may_see_values
 from directory.models.runs import Plan
 from directory.runs import requests as runs
@@ -41,6 +43,8 @@ from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AccountsRun, AttributeChange, Proposal
 from directory.shapes.proposal import Target as ChangedObject
 from directory.shapes.record import version_of
+from keys.models import ApiKey, Person
+from keys.models.agents import AgentGrant
 from keys.permissions.more_privileged_people import more_privileged_people
 from operations.directory.common_operations import declare_ordinary_operations
 
@@ -69,6 +73,50 @@ declare_ordinary_operations(
 def read_delegations(call: Call, *, id: UUID, query: DelegationsQuery) -> Delegations:
     """Read which tasks were delegated to whom on an organizational unit."""
     return find_delegations(call, id, inherited=query.inherited)
+
+
+class CredentialJson(TypedDict):
+    id: Id
+    name: str
+    owner: str
+
+
+class UnitCredentials(TypedDict):
+    """The valid API keys and the connected agents of people whose accounts are in the unit."""
+
+    keys: list[CredentialJson]
+    agents: list[CredentialJson]
+
+
+@rest_operation(
+    "organization-units.list-credentials",
+    "GET ad/organization-units/{id}/credentials",
+    "List the keys and agents of {an organizational unit}",
+    permission="keys.view_apikey",
+    requires=frozenset({"keys.view_agentgrant"}),
+    target=Target.OBJECT,
+)
+def list_credentials(call: Call, *, id: UUID) -> UnitCredentials:
+    """List the API keys and agents of people whose accounts are in an organizational unit or below it."""
+    unit, now = _find_unit(call, id), timezone.now()
+    assert call.directory is not None
+    of_directory = {"connection_id": call.directory.id, "is_active": True}
+    people = Person.objects.filter(**of_directory).filter(Q(api_keys__isnull=False) | Q(agent_grants__isnull=False))
+    guids = {guid for guid in people.values_list("object_guid", flat=True) if guid is not None}
+    entries = client_of(call).read_many(guids, ("objectGUID",))
+    inside = [guid for guid, entry in entries.items() if is_within_any(entry.dn, (unit.dn,))]
+    keys = ApiKey.objects.filter(~Q(expires_at__lte=now), owner__object_guid__in=inside, revoked_at__isnull=True)
+    agents = AgentGrant.objects.filter(person__object_guid__in=inside, ended_at__isnull=True, expires_at__gt=now)
+    return {
+        "keys": [
+            {"id": str(key.id), "name": key.name, "owner": key.owner.username}
+            for key in keys.select_related("owner").order_by("owner__username", "name")
+        ],
+        "agents": [
+            {"id": str(agent.id), "name": agent.client.name, "owner": agent.person.username}
+            for agent in agents.select_related("client", "person").order_by("person__username", "client__name")
+        ],
+    }
 
 
 DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
@@ -207,14 +255,15 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     }
 
 
-def _declare_run(action: Action, label: str, inverse: Action, risk: Risk) -> None:
+def _declare_run(action: Action, label: str, inverse: Action, risk: Risk, *, limit: int | None = MAX_ACCOUNTS) -> None:
     def run_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
-        return _propose_run(call, id, body, action, risk)
+        return _propose_run(call, id, body, action, risk, limit=limit)
 
-    run_accounts.__doc__ = f"{action.capitalize()} accounts of an organizational unit in one run of at most 100."
+    accounts, most = ("accounts", f" of at most {limit}") if limit else ("any number of accounts", "")
+    run_accounts.__doc__ = f"{action.capitalize()} {accounts} of an organizational unit in one run{most}."
     operation(
-        f"organization-units.{action}-accounts",
-        f"POST ad/organization-units/{{id}}/accounts/{action}",
+        f"organization-units.{action}-{'' if limit else 'all-'}accounts",
+        f"POST ad/organization-units/{{id}}/accounts/{action}{'' if limit else '-all'}",
         label,
         permission="directory.run_accounts",
         target=Target.OBJECT,
@@ -224,18 +273,24 @@ def _declare_run(action: Action, label: str, inverse: Action, risk: Risk) -> Non
         risk=risk,
         body=RunAccounts,
         output=RunResult,
+        surfaces=HTTP_SURFACES if limit else frozenset({Surface.REST}),
     )(run_accounts)
 
 
 _declare_run("enable", "Enable the accounts of {an organizational unit}", "disable", Risk.SECURITY)
 _declare_run("disable", "Disable the accounts of {an organizational unit}", "enable", Risk.DESTRUCTIVE)
+_declare_run("enable", "Enable all accounts of {an organizational unit}", "disable", Risk.SECURITY, limit=None)
+_declare_run("disable", "Disable all accounts of {an organizational unit}", "enable", Risk.DESTRUCTIVE, limit=None)
 
 
-def _propose_run(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:
+def _propose_run(
+    call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk, *, limit: int | None
+) -> Proposal:
     named = list(dict.fromkeys(body.accounts))
-    _require_within_limit(len(named))
+    if limit:
+        _require_within_limit(len(named))
     unit = _find_unit(call, unit_id)
-    accounts = _select_accounts(call, unit_id, body, named, action)
+    accounts = _select_accounts(call, unit_id, body, named, action, limit=limit)
     asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts))
     name = f"organization-units.{action}-accounts"
     has_work = any(account.effect is not AccountEffect.NONE for account in accounts)
@@ -255,6 +310,7 @@ def _propose_run(call: Call, unit_id: UUID, body: RunAccounts, action: Action, r
         ),
         run=asked if has_work else None,
         answer=answer,
+        operation=name,  # each account's record is the same however many there are
         requires=find_operation(name).requires,
         risk=risk,
         warnings=tuple(
@@ -267,15 +323,18 @@ def _propose_run(call: Call, unit_id: UUID, body: RunAccounts, action: Action, r
     )
 
 
-def _select_accounts(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action) -> list[Account]:
+def _select_accounts(
+    call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action, *, limit: int | None
+) -> list[Account]:
     """The accounts that the body names or selects, and what a run would do to each."""
     client = client_of(call)
     if body.plan_id is not None:
         return _accounts_of_plan(call, client, unit, body.plan_id, action)
     if "accounts" in body.model_fields_set:
         return assess_named(client, unit, named, action, more_privileged_people=partial(more_privileged_people, call))
-    total, found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
-    _require_within_limit(total)
+    total, found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope, limit=limit)
+    if limit:
+        _require_within_limit(total)
     return _assess(call, found, action)
 
 

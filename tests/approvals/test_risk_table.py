@@ -4,7 +4,7 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from core.call import SupervisionLevel
+from core.call import SupervisionLevel, Surface
 from core.operation import Effect, Operation, Risk, find_operation, operations
 from directory.models import DirectoryConnection
 from lab.directory import Directory
@@ -14,7 +14,9 @@ from tests.support.cast import Answer, Console, Integration, make_integration, m
 
 # The risk of a revert is that of the inverse change: it has a table of its own. So is that of an end (test_ends).
 WITHOUT_RISK = ("operations", "change-requests")
-CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.resource not in WITHOUT_RISK]
+CHANGES = [
+    item for item in operations(Surface.API) if item.effect is Effect.CHANGE and item.resource not in WITHOUT_RISK
+]
 HELD_AT: dict[SupervisionLevel, set[Risk]] = {
     SupervisionLevel.ASK_EVERY_CHANGE: {ORDINARY, DESTRUCTIVE, SECURITY},
     SupervisionLevel.ASK_DESTRUCTIVE_SECURITY: {DESTRUCTIVE, SECURITY},

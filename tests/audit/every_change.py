@@ -14,11 +14,15 @@ NEW_PASSWORD = "Another-Horse-10"
 SECRET = "<secret>"
 
 RUNS = ("organization-units.enable-accounts", "organization-units.disable-accounts")
+OF_ANY_SIZE = ("organization-units.enable-all-accounts", "organization-units.disable-all-accounts")
+"""Runs of people alone, judged as those: tests/console/test_runs.py."""
 OWN = ("operations.undo", "change-requests.extend", "change-requests.revert-now")
 """Only for the credential that made a change: tests/directory/changes/test_undo.py and tests/approvals/test_ends.py.
 
 Undoing a change, and ending it before its time, are reverts otherwise."""
-CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.name not in (*RUNS, *OWN)]
+CHANGES = [
+    item for item in operations() if item.effect is Effect.CHANGE and item.name not in (*RUNS, *OF_ANY_SIZE, *OWN)
+]
 """The changes of one object each; a run needs a worker."""
 BATCHABLE = [item for item in CHANGES if item.batchable]
 

@@ -93,6 +93,12 @@ def test_it_works(administrator: Page, unit: Unit, directory: Directory, live_ga
     page = administrator.locator("main")
     expect(page).to_contain_text("No run has been made yet.")
 
+    page.get_by_role("link", name="Incident").click()
+    page.get_by_label("Organizational unit").fill(unit.dn)
+    page.get_by_role("button", name="Show the accounts").click()
+    expect(page.get_by_role("button", name="Disable 2 accounts")).to_be_visible()
+    expect_good_looks(administrator, "incident")
+    administrator.goto("/console/runs/")
     show_plan(administrator, unit)
     expect(page.locator(".tally")).to_contain_text("2 will be disabled")
     expect(page.locator(".tally")).to_contain_text("1 is disabled already")

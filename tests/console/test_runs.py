@@ -8,13 +8,22 @@ from uuid import uuid4
 
 import pytest
 
+from approvals.models import ChangeRequest
+from audit.models import OperationRecord
+from core.configuration_sections import Budget
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
+from directory.runs import assessment, execution
+from gateway import tasks
+from keys.models import ApiKey, Person
 from lab.directory import Directory
 from lab.domain import Domain
+from operations.directory import organization_units
 from tests.console.plain_browser import PlainBrowser
 from tests.directory.runs.unit import Unit
-from tests.support.cast import Answer, Console, make_connection, make_person
+from tests.support.agents import make_agent
+from tests.support.cast import Answer, Console, make_connection, make_integration, make_person
+from tests.support.configuration import Configure
 
 MAY = ["directory.read_object", "directory.run_accounts", "directory.disable_account"]
 
@@ -217,6 +226,59 @@ def test_the_undo_is_for_exactly_what_the_run_changed(unit: Unit, connection: Di
     planner = Console(make_person(may=MAY))
     assert planner.submit(f"/console/runs/{run.id}/undo").status == 404
     assert Run.objects.count() == 2
+
+
+def test_everybody_of_a_unit_in_an_incident(
+    unit: Unit, connection: DirectoryConnection, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unit has more accounts than a run of the API may have: three clicks, and one takes exactly them back."""
+    for module in (assessment, execution, organization_units):
+        monkeypatch.setattr(module, "MAX_ACCOUNTS", 2)
+    ada, *others = unit.add_users(5)
+    (before,) = unit.add_users(1, enabled=False)
+    person = make_person()
+    Person.objects.filter(pk=person.pk).update(connection=connection, object_guid=ada)
+    key = make_integration(connection, owner=person).key
+    grant = make_agent(connection, person=person).grant
+    browser = PlainBrowser(Console(make_person(superuser=True)))
+    browser.open(f"/console/directory/objects/{unit.id}")
+    assert "Incident: disable everybody" in browser.text
+    browser.open(f"/console/runs/incident?unit={unit.id}")
+    assert "5 will be disabled" in browser.text
+    assert "1 API key, 1 agent" in browser.text
+    browser.press("Disable 5 accounts", end="yes", reason="Incident 12")
+    run = Run.objects.get()
+    assert (len(run.accounts), run.operation) == (6, "organization-units.disable-accounts")
+    assert ApiKey.objects.get(pk=key.pk).revoked_at is not None
+    assert type(grant).objects.get(pk=grant.pk).ended_at is not None
+    tasks.execute_run(str(run.id))
+    assert unit.count_enabled([ada, *others]) == 0
+    records = OperationRecord.objects.filter(run_id=run.id)
+    assert {(each.operation, each.outcome, each.reason) for each in records} == {
+        ("organization-units.disable-accounts", "succeeded", "Incident 12")
+    }
+    browser.open(f"/console/runs/{run.id}").press("Undo exactly these 5")
+    undone = Run.objects.exclude(id=run.id).get()
+    assert str(before) not in undone.accounts
+    tasks.execute_run(str(undone.id))
+    assert unit.count_enabled([ada, *others, before]) == 5
+
+    # A budget that does not allow so many makes it one request, with the same accounts.
+    configure("Budgets", Directory=Budget(DestructiveChangesPerHour=4))
+    browser.open(f"/console/runs/incident?unit={unit.id}")
+    assert "one request for all of these waits" in browser.text
+    browser.press("Disable 5 accounts", reason="Incident 13")
+    [held] = ChangeRequest.objects.all()
+    assert "Disable 5 accounts in" in browser.text
+    approver = Console(make_person(superuser=True))
+    assert "5 will be disabled" in text_of(approver.get(f"/console/changes/{held.id}/run-plan"))
+    assert PlainBrowser(approver).open(f"/console/changes/{held.id}").press("Approve").status == 200
+    tasks.apply_change_request(str(held.id))
+    assert Run.objects.get(change_request_id=held.id).accounts == run.accounts
+
+    confined = Console(make_person(may=MAY))
+    assert "API key" not in text_of(confined.get(f"/console/runs/incident?unit={unit.id}"))
+    assert confined.post(f"/api/ad/organization-units/{unit.id}/accounts/disable-all", {}).status in (401, 404)
 
 
 def test_the_list_can_be_narrowed_down(console: Console, unit: Unit) -> None:

@@ -227,6 +227,7 @@ DOES: dict[str, Sent] = {
     "selection-password": _form("selection-password", _of("task_id", Site.made_account)),
     "change-template-use": _form("change-template-use", _of("template_id", Site.template), chosen=_ada),
     "run-new": _start_run,
+    "incident": _form("incident", unit=lambda site, _: str(site.tree.guid(site.unit)), kinds="user"),
     "run-undo": _form("run-undo", _of("run_id", lambda site: site.done_run)),
     "run-retry": _form("run-retry", _of("run_id", lambda site: site.failed_run)),
     "saved-filter-new": _form("saved-filter-new", **_FILTER),

@@ -186,6 +186,12 @@ def _actions(page: PageContext, record: Record) -> tuple[ObjectAction, ...]:
         ObjectAction(_("Move"), to("move"), page.may("objects.move")),
         ObjectAction(_("Rename"), to("rename"), may_update),
         ObjectAction(_("Enable or disable the accounts here"), f"{page_url('run-new')}?unit={record['id']}", may_plan),
+        ObjectAction(
+            _("Incident: disable everybody"),
+            f"{page_url('incident')}?unit={record['id']}",
+            may_plan and page.call.may("directory.disable_account"),
+            is_dangerous=True,
+        ),
         ObjectAction(_("Compare"), to("compare"), is_user and page.may("groups.change-members")),
         ObjectAction(_("Joiner, mover, leaver"), f"{page_url('selection-recipes')}?{recipe}", changes_people),
         ObjectAction(_("Delete"), to("delete"), may_delete, is_dangerous=True),

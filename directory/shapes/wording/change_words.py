@@ -229,13 +229,15 @@ def _run_headline(change: ChangeFacts) -> Phrase | None:
         return None
     if change.change_of("userAccountControl") is not None:  # the record of one account, which is its target
         return operation_phrase(f"users.{change.action.removesuffix('-accounts')}", change.target)
-    if change.action == "enable-accounts":
+    if change.action.startswith("enable"):
         text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
     else:
         text = ngettext("Disable {count} account in {unit}", "Disable {count} accounts in {unit}", count)
     return fill(text, count=count, unit=change.target)
 
 
+RUN_ACTIONS: Final = ("enable-accounts", "disable-accounts", "enable-all-accounts", "disable-all-accounts")
+"""Changes of many accounts: account names stand in place of attributes."""
 _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
     "create": lambda change: operation_phrase(change.operation, _target_with_kind(change)),
     "update": _update_headline,
@@ -244,8 +246,7 @@ _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
     "rename": _rename_headline,
     "delete": _deletion_headline,
     "restore": _restore_headline,
-    "enable-accounts": _run_headline,
-    "disable-accounts": _run_headline,
+    **dict.fromkeys(RUN_ACTIONS, _run_headline),
     **dict.fromkeys(
         ("revert", "undo"), lambda change: fill(_("Undo an earlier change of {object}"), object=change.target)
     ),
@@ -262,7 +263,7 @@ LOST_BY_DELETION: Final = frozenset(
 
 
 def _details(change: ChangeFacts) -> Iterable[Detail]:
-    if change.action in ("enable-accounts", "disable-accounts"):
+    if change.action in RUN_ACTIONS:
         return  # its changes are accounts, not attributes
     for each in change.changes:
         name = each.attribute.lower()

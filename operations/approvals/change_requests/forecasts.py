@@ -135,9 +135,9 @@ def read_forecasts(call: Call, *, query: ReadTogether) -> ForecastsJson:
     return {"looked": looked, "left": len(waiting) - looked, "exceptions": exceptions}
 
 
+_ACTIONS: tuple[Action, ...] = ("enable", "disable")
 _ACTION_OF_OPERATION: dict[str, Action] = {
-    "organization-units.enable-accounts": "enable",
-    "organization-units.disable-accounts": "disable",
+    f"organization-units.{action}{which}": action for action in _ACTIONS for which in ("-accounts", "-all-accounts")
 }
 
 
