@@ -42,7 +42,7 @@ OPEN: Final = (Status.SCHEDULED, Status.OVERDUE)
 """The states of an end that is still to come."""
 FIRST_LOOK: Final = timedelta(seconds=10)
 """How long after its intent it is looked up whether the change was made. A failed one needs no end."""
-LEASE: Final = timedelta(seconds=20)
+LEASE: Final = timedelta(seconds=10)
 """How long after a worker has taken up an end another one looks whether it was lost.
 
 A slow one does no harm: the log takes one open record for a change request, and decides how the end has come.

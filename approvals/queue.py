@@ -6,6 +6,7 @@ decides requests, and the pipeline applies them.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -33,7 +34,7 @@ from audit.model_changes.recording import AccessNeedsTwo
 from audit.models import OperationRecord, Outcome
 from audit.redact import ReferenceJson
 from core.call import Call, CredentialKind, Surface
-from core.database import shared_clock
+from core.database import row_lease, shared_clock
 from core.errors import Forbidden, RateLimited, ServiceUnavailable
 from core.operation import Operation, Risk
 from core.redis.broker import BrokerUnavailable, send_task
@@ -48,8 +49,8 @@ from keys.models import ApiKey
 _logger = structlog.stdlib.get_logger(__name__)
 
 APPLY_TASK = "gateway.tasks.apply_change_request"
-LEASE = timedelta(seconds=60)
-"""How long a worker may take for one change: the proposal, the longest write and its record."""
+LEASE = timedelta(seconds=10)
+"""How long after a worker was lost another one takes up the change that it had claimed."""
 MAX_LOST_WORKERS = 5
 """After this many lost workers a change is given up: it is probably what brings them down."""
 RETRYABLE_CODES = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
@@ -335,6 +336,12 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
         if recorded in (Status.APPLIED, Status.UNKNOWN):
             end, problem = recorded, None
     move(change_request.id, Status.APPLYING, end, if_attempt=change_request.attempt, problem=problem)
+
+
+def keep_claim(change_request: ChangeRequest) -> AbstractContextManager[None]:
+    """Keep a claimed change from other workers while the block runs."""
+    own = ChangeRequest.objects.filter(id=change_request.id, status=Status.APPLYING, attempt=change_request.attempt)
+    return row_lease.renewed(own, lasts=LEASE)
 
 
 def follow_run(change_request: ChangeRequest, run_id: UUID) -> None:

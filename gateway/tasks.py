@@ -58,7 +58,6 @@ def sweep() -> None:
     for change_request_id in queue.find_unclaimed():
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
-    queue.settle_applying()
     ends.tell_ahead()
     bind_password_rotation.settle_interrupted_rotations()
     secrets.wipe_overdue()
@@ -71,7 +70,8 @@ def sweep() -> None:
 
 @shared_task(name="gateway.tasks.take_up_scheduled")
 def take_up_scheduled() -> None:
-    """Begin and end the changes whose time has come."""
+    """Begin and end the changes whose time has come, also those of lost workers."""
+    queue.settle_applying()
     pipeline.take_up_scheduled()
 
 

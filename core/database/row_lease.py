@@ -4,12 +4,19 @@ A column says until when a worker holds the row; then any worker may take it. Wo
 value that they read, so exactly one of them succeeds, on every database.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
+from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import F, Model, Q, QuerySet
 
 from core.database import shared_clock
+
+_logger = structlog.get_logger(__name__)
 
 
 def is_free(field: str) -> Q:
@@ -34,3 +41,27 @@ def take_free(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: 
 
 def _take(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, **also: Any) -> int:
     return rows.update(**{field: shared_clock.now() + lasts, counting: F(counting) + 1}, **also)
+
+
+@contextmanager
+def renewed(own: QuerySet[Any], *, lasts: timedelta) -> Iterator[None]:
+    """Renew the column `lease_until` of the rows that this worker holds, in a thread while the block runs.
+
+    `own` finds them no more once somebody else has taken them, as happens to a process that is suspended for longer
+    than the lease.
+    """
+    done = threading.Event()
+    threading.Thread(target=_renew_until, args=(own, lasts, done), name="lease", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _renew_until(own: QuerySet[Any], lasts: timedelta, done: threading.Event) -> None:
+    while not done.wait(lasts.total_seconds() / 3):
+        try:
+            own.update(lease_until=shared_clock.now() + lasts)
+        except (DatabaseError, InterfaceError) as error:  # the next renewal may succeed
+            _logger.warning("a lease cannot be renewed for now", error=str(error))
+        connection.close()

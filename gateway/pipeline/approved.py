@@ -44,7 +44,8 @@ def apply_change_request(change_request_id: UUID) -> None:
     if change_request is None:
         return
     try:
-        status, problem = _apply(change_request), None
+        with queue.keep_claim(change_request):
+            status, problem = _apply(change_request), None
     except directory_errors.OutcomeUnknown as lost:
         status, problem = "unknown", lost.as_problem()
     except _TRANSIENT:  # nothing was written, and nothing was found wrong with the change: a sweep takes it up

@@ -8,6 +8,7 @@ answers; what it refuses is overdue, and tried again every hour.
 import json
 from dataclasses import replace
 from datetime import timedelta
+from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
@@ -44,6 +45,8 @@ logger = structlog.get_logger(__name__)
 
 AT_ONCE: Final = 200
 """How many scheduled requests a worker takes up in one sweep."""
+SWEEP_SECONDS: Final = 1.5
+"""For how long: sweeps come every two seconds, and other changes wait meanwhile."""
 _UNTIL_KNOWN: Final = timedelta(seconds=10)
 """When to look again at a write whose outcome is not known yet."""
 
@@ -51,13 +54,19 @@ _AWAY = (directory_errors.Unavailable, ServiceUnavailable)
 
 
 @tracing.traced("take up scheduled changes")
-def take_up_scheduled() -> None:
-    """Begin and end what is due, in the order of time; look again at directories that were away."""
+def take_up_scheduled() -> bool:
+    """Begin and end what is due, in the order of time; look again at directories that were away.
+
+    Return whether some of it is left for the next sweep.
+    """
     for directory_id in ends.find_directories_away():
         if _answers(directory_id):
             ends.hasten(directory_id)
     away: set[UUID | None] = set()
-    for request in ends.find_due(limit=AT_ONCE):
+    due, until = ends.find_due(limit=AT_ONCE), monotonic() + SWEEP_SECONDS
+    for request in due:
+        if monotonic() > until:
+            return True
         try:
             _take_up(request, away)
         except DatabaseError:
@@ -65,6 +74,7 @@ def take_up_scheduled() -> None:
         except Exception:  # whatever is wrong with one, the others end
             logger.exception("a scheduled change cannot be taken up", request=str(request.id))
             ends.look_again(request, timedelta(minutes=1))
+    return False
 
 
 def _answers(directory_id: UUID) -> bool:
@@ -149,7 +159,8 @@ def _take_back(end: ChangeRequest) -> Status:
             with directory_errors.translate_ldap_errors():
                 proposal, _ = propose(operation, call, accepted)
             told = with_reason(call, proposal)
-            execute(Change(operation=operation, call=told, accepted=accepted, proposal=proposal))
+            unanswered = replace(proposal, answer=lambda: None)  # nobody reads what the object is like then
+            execute(Change(operation=operation, call=told, accepted=accepted, proposal=unanswered))
             break
         except directory_errors.VersionMismatch:
             if attempt == MAX_ATTEMPTS:

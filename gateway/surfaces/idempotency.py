@@ -7,10 +7,8 @@ exactly one is carried out.
 import hashlib
 import json
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -24,7 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.call import Call
-from core.database import shared_clock
+from core.database import row_lease, shared_clock
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation
 from core.secrets.encryption import digests, matches_digest, name_of_encryption_key
@@ -40,9 +38,6 @@ _logger = structlog.stdlib.get_logger(__name__)
 RETENTION = timedelta(hours=24)
 LEASE = timedelta(seconds=30)
 """How long a claim holds without being renewed."""
-
-RENEWAL_SECONDS = 10.0
-"""Most requests are over before the first renewal."""
 
 UNKEPT_STATUSES = frozenset({401, 403, 429})
 KEPT_HEADERS = ("Location", "ETag", END_HEADER)
@@ -80,7 +75,7 @@ def answer_once(
         replayed["Idempotency-Replayed"] = "true"
         return replayed
     try:
-        with _renewing(claim.pk):
+        with row_lease.renewed(IdempotencyRecord.objects.filter(id=claim.pk, status=None), lasts=LEASE):
             try:
                 response = respond(replace(call, interrupted=_attempts_of(claim)[:-1]))
             except GatewayError as refusal:  # a retry gets the same refusal
@@ -263,28 +258,3 @@ def _body_of(response: Any) -> str:
 
 def _without_secrets(body: dict[str, Any]) -> dict[str, Any]:
     return body | {name: None for name in SECRET_MEMBERS if name in body}
-
-
-@contextmanager
-def _renewing(claim_id: int) -> Iterator[None]:
-    """Renew a claim in a thread while the block runs.
-
-    A process that is suspended for longer than the lease may lose its claim to a retry. Its write is then late, and a
-    late write is not sent (`OperationRecord.may_be_written`).
-    """
-    done = threading.Event()
-    threading.Thread(target=_renew_until, args=(claim_id, done), name="idempotency-claim", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
-
-
-def _renew_until(claim_id: int, done: threading.Event) -> None:
-    while not done.wait(RENEWAL_SECONDS):
-        own = IdempotencyRecord.objects.filter(id=claim_id, status=None)
-        try:
-            own.update(lease_until=shared_clock.now() + LEASE)
-        except (DatabaseError, InterfaceError) as error:  # the next renewal may succeed
-            _logger.warning("an idempotency claim cannot be renewed for now", error=str(error))
-        connection.close()

@@ -9,7 +9,7 @@ import pytest
 from core.call import SupervisionLevel
 from core.database import shared_clock
 from directory.models import DirectoryConnection
-from gateway import tasks
+from gateway import pipeline
 from lab.directory import Directory
 from tests.approvals.estate import Estate, estate_in
 from tests.approvals.temporary import Later, Place
@@ -49,7 +49,8 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
 
     def pass_time(**time: float) -> None:
         monkeypatch.setattr(shared_clock._offset, "value", shared_clock.ahead() + timedelta(**time))
-        tasks.take_up_scheduled()
+        while pipeline.take_up_scheduled():
+            pass
 
     return pass_time
 

@@ -12,7 +12,7 @@ from core.database import shared_clock
 from directory.errors import DirectoryRejected
 from directory.models import DirectoryConnection
 from directory.outcomes.writer import RecordedWrite, Result
-from gateway import tasks
+from gateway import pipeline, tasks
 from gateway.models import IdempotencyRecord
 from lab.directory import Directory
 from lab.domain import Domain
@@ -298,11 +298,25 @@ def test_a_worker_that_is_lost_while_it_ends_a_change(
         with pytest.raises(KeyboardInterrupt):
             later(hours=2)
     assert (end_of(given).status, place.members()) == ("applying", set())
-    later(seconds=10)
+    later(seconds=5)
     assert end_of(given).status == "applying"  # its lease lasts
-    later(seconds=11)
+    later(seconds=6)
     assert end_of(given).status == "applied"
     assert OperationRecord.objects.filter(change_request_id=end_of(given).id).count() == 1
+
+
+def test_a_sweep_leaves_time_for_other_work(
+    free: Integration, place: Place, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = place.user()
+    give(free, place.group, bob, X_Revert_After="PT1M")
+    monkeypatch.setattr(shared_clock._offset, "value", timedelta(hours=2))
+    with monkeypatch.context() as busy:
+        busy.setattr("gateway.pipeline.ending.SWEEP_SECONDS", -1)
+        assert pipeline.take_up_scheduled()
+    assert place.members() == {bob}
+    later()
+    assert place.members() == set()
 
 
 def _interrupt() -> None:

@@ -18,6 +18,8 @@ from audit import log
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.call import Surface
 from directory.shapes.proposal import AttributeChange
+from gateway import pipeline
+from lab.waiting import wait_until
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 
@@ -171,6 +173,20 @@ class TestClaiming:
         for thread in threads:
             thread.join()
         assert len([claim for claim in won if claim is not None]) == 1
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_slow_worker_keeps_its_claim(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        change_request = approved()
+        monkeypatch.setattr(queue, "LEASE", timedelta(seconds=0.3))
+
+        def work(claimed: ChangeRequest) -> str:
+            let_the_lease_run_out(claimed)
+            wait_until(ChangeRequest.objects.filter(lease_until__gt=timezone.now()).exists)
+            return "applied"
+
+        monkeypatch.setattr("gateway.pipeline.approved._apply", work)
+        pipeline.apply_change_request(change_request.id)
+        assert status_of(change_request) == "applied"
 
     def test_the_sweep_finds_what_nobody_claimed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(queue, "SWEEP_AFTER", timedelta(minutes=10))

@@ -69,7 +69,7 @@ def test_what_the_killed_request_did_is_not_done_again(integration: Integration,
 @pytest.mark.django_db(transaction=True)
 def test_a_slow_request_keeps_its_key(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(idempotency, "RENEWAL_SECONDS", 0.1)
+    monkeypatch.setattr(idempotency, "LEASE", timedelta(seconds=0.3))
 
     def grow_old() -> None:
         IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
