@@ -147,7 +147,7 @@ def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return page.render("log/log_revert.html", {**about, "problem": refusal})
     return page.redirect(
-        "log-record", record_id=record_id, message=_("Reverted. The inverse change has a record of its own.")
+        "log-record", record_id=record_id, message=_("Undone. The inverse change has a record of its own.")
     )
 
 

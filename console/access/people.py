@@ -1,4 +1,4 @@
-"""People: their permissions and where these come from, their keys and sessions; groups of permissions."""
+"""People: their permissions and where these come from, their keys and sessions; permission groups."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -191,7 +191,7 @@ declare_button(
 )
 
 
-# --- groups of permissions
+# --- permission groups
 
 _EMPTY_GROUP: Mapping[str, Any] = {"scopeObjects": [], "directoryGroups": []}
 

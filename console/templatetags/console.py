@@ -298,7 +298,7 @@ def record_as_command(record: Mapping[str, Any]) -> str:
         text = str(describe_change(log_record_facts(record)))
     else:
         text = operation_words(record["operation"], common_name(name))
-    return _("Revert: {change}").format(change=text) if "reverts" in record else text
+    return _("Undo: {change}").format(change=text) if "reverts" in record else text
 
 
 @register.simple_tag

@@ -173,7 +173,7 @@ def _find_inverse(record: OperationRecord) -> Operation:
     if record.outcome != Outcome.SUCCEEDED:
         raise NotRevertible(_REASONS_BY_OUTCOME[Outcome(record.outcome)])
     if made.inverse is None:
-        raise NotRevertible(message("There is no change that would take this one back."))
+        raise NotRevertible(message("There is no change that would undo this one."))
     if record.target_id is None:
         raise NotRevertible(message("It is not known which object it made."))
     return inverse_of(made, record.target_kind)

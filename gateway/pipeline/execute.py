@@ -219,7 +219,7 @@ def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
     if is_rolled_back:
         return rollback.refusal
     return directory_errors.OutcomeUnknown(
-        message("The change could not be taken back: {detail}", detail=rollback.refusal.detail)
+        message("The change could not be undone: {detail}", detail=rollback.refusal.detail)
     )
 
 

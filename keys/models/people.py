@@ -30,7 +30,7 @@ class Person(AbstractUser):
     A person of a directory is identified by connection and objectGUID; the user name `CONNECTION\\name` is only for
     display. A local user name cannot have a backslash, so that neither can be taken for the other.
 
-    `scopes` confine the person whichever way they work, in the form of a role's (`Role`); groups of permissions may
+    `scopes` confine the person whichever way they work, in the form of a role's (`Role`); permission groups may
     confine them further (`GroupScopes`). `directory_checked_at` is when their account was last found in the directory,
     `password_set` is its pwdLastSet, and `left_directory_at` is when the gateway deactivated them because they had left
     the directory. Sessions of an earlier `session_epoch` have ended for good.
@@ -274,7 +274,7 @@ class FailedSignIn(models.Model):
 
 
 class GroupScopes(models.Model):
-    """The scopes of a group of permissions, in the form of a role's; a group without a row confines nobody.
+    """The scopes of a permission group, in the form of a role's; a group without a row confines nobody.
 
     They confine everything that its members do, not only what the group grants.
     """
@@ -290,7 +290,7 @@ class GroupScopes(models.Model):
 
 
 class DirectoryGroup(models.Model):
-    """A group of a directory whose members belong to a group of permissions. The name is the last one known."""
+    """A group of a directory whose members belong to a permission group. The name is the last one known."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="directory_groups")
@@ -310,7 +310,7 @@ class DirectoryGroup(models.Model):
 
 
 class DirectoryMembership(models.Model):
-    """Marks that a person is in a group of permissions only because of a group of their directory."""
+    """Marks that a person is in a permission group only because of a group of their directory."""
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="directory_memberships")
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="+")

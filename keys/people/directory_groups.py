@@ -1,4 +1,4 @@
-"""Groups of a directory whose members, nested ones included, belong to a group of permissions.
+"""Groups of a directory whose members, nested ones included, belong to a permission group.
 
 Memberships are updated when people sign in and whenever their account is checked (`account_status`), at least once a
 minute while they or their keys are in use. Only memberships that came from the directory are taken away again: people
@@ -127,7 +127,7 @@ def _groups_of(person: Person) -> set[int]:
 
 
 def set_directory_groups(group: Group, wanted: Mapping[tuple[UUID, UUID], str]) -> None:
-    """Set the groups of directories of a group of permissions: distinguished names by connection and objectGUID.
+    """Set the groups of directories of a permission group: distinguished names by connection and objectGUID.
 
     Joins the caller's transaction and record. Memberships follow when the accounts are checked next.
     """

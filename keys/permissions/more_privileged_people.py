@@ -1,7 +1,7 @@
 """Accounts and groups of a directory that give more rights in the gateway than a caller has.
 
 A caller who could reset the password of a person with more rights, or with rights elsewhere, could sign in as them. And
-a caller who could add an account to a group of a directory that stands for a group of permissions would have its rights
+a caller who could add an account to a group of a directory that stands for a permission group would have its rights
 at the next sign-in. So these accounts, these groups, nested groups and all their members are protected against that
 caller, like those of the domain's administrators (docs/api.md#protected-objects), even if nobody among them has ever
 signed in. `directory.protection.rules` decides what is protected against everybody.
@@ -149,7 +149,7 @@ class MorePrivilegingGroups:
     def of(cls, call: Call) -> "MorePrivilegingGroups":
         """Find the groups for a caller, with a single query where no groups of a directory are mapped.
 
-        A group of permissions that confines its members counts whatever it grants: without it they may do more. For a
+        A permission group that confines its members counts whatever it grants: without it they may do more. For a
         confined caller every group counts that grants anything.
         """
         mapped = list(DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))

@@ -46,7 +46,7 @@ Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
-Groups = Annotated[list[str], Field(max_length=200, description="Names of groups of permissions, all they are in.")]
+Groups = Annotated[list[str], Field(max_length=200, description="Names of permission groups, all they are in.")]
 
 
 class SearchPeople(PageQuery):
@@ -299,7 +299,7 @@ def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
     found = {group.name: group for group in Group.objects.filter(name__in=names)}
     for index, name in enumerate(names):
         if name not in found:
-            raise invalid_member(f"groups/{index}", message("There is no such group of permissions."))
+            raise invalid_member(f"groups/{index}", message("There is no such permission group."))
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""Groups of permissions, which all their members hold. Members are changed on each person (`people.update`)."""
+"""Permission groups, which all their members hold. Members are changed on each person (`people.update`)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ Permissions = Annotated[list[str], Field(max_length=200, description="`app.coden
 
 
 class GivenDirectoryGroup(Body):
-    """A security group of a directory, whose members will belong to the group of permissions."""
+    """A security group of a directory, whose members will belong to the permission group."""
 
     directory: Guid
     group: Annotated[str, Field(min_length=1, max_length=1000, description="Distinguished name or objectGUID.")]
@@ -97,7 +97,7 @@ class PermissionGroupRecord(TypedDict):
     "permission-groups.search", "GET permission-groups", "Search permission groups", permission="keys.view_person"
 )
 def search_permission_groups(call: Call, *, query: PageQuery) -> Page[PermissionGroupRecord]:
-    """List the groups of permissions by name."""
+    """List the permission groups by name."""
     groups = _groups().annotate(lower_name=Lower("name"))
     return page_of(call, groups, query=query, order=("lower_name", "id"), render=_record)
 
@@ -106,7 +106,7 @@ def search_permission_groups(call: Call, *, query: PageQuery) -> Page[Permission
     "permission-groups.read", "GET permission-groups/{id}", "Read {a permission group}", permission="keys.view_person"
 )
 def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
-    """Read one group of permissions."""
+    """Read one permission group."""
     return _record(_find(id))
 
 
@@ -117,7 +117,7 @@ def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     permission="keys.view_person",
 )
 def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
-    """Read the scopes of a group of permissions, with the names that their objects have now."""
+    """Read the scopes of a permission group, with the names that their objects have now."""
     return {"items": find_scopes_now(kept_scopes(_find(id)))}
 
 
@@ -129,7 +129,7 @@ def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
     creates=True,
 )
 def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> PermissionGroupRecord:
-    """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
+    """Create a permission group. Only superusers can: it gives its permissions to whoever joins it later."""
     _require_superuser(call)
     return _save(call, Group(), dict(body))
 
@@ -141,7 +141,7 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
     permission="keys.change_person",
 )
 def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissions) -> PermissionGroupRecord:
-    """Change a group of permissions, for all of its members at once. Only superusers can."""
+    """Change a permission group, for all of its members at once. Only superusers can."""
     _require_superuser(call)
     return _save(call, _find(id), body.sent_values())
 
@@ -153,7 +153,7 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
     permission="keys.change_person",
 )
 def delete_permission_group(call: Call, *, id: UUID) -> None:
-    """Delete a group of permissions; its members lose what it gave them. Only superusers can.
+    """Delete a permission group; its members lose what it gave them. Only superusers can.
 
     409 for a group that confines its members: take each of them out first, which may give them more access.
     """

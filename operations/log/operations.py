@@ -358,7 +358,7 @@ def read_own_change(call: Call, *, id: UUID) -> OwnChangeJson:
 @operation(
     "operations.revert",
     "POST operations/{id}/revert",
-    "Revert a change of {an object}",
+    "Undo a change of {an object}",
     permission="audit.revert_change",
     target=Target.DIRECTORY,
     inverse=NO_INVERSE,
@@ -366,7 +366,7 @@ def read_own_change(call: Call, *, id: UUID) -> OwnChangeJson:
     output=Reverted,
 )
 def revert_operation(call: Call, *, id: UUID) -> Proposal:
-    """Revert a change: make the inverse one, if the directory still is as the change left it.
+    """Undo a change: make the inverse one, if the directory still is as the change left it.
 
     It needs the permissions of the inverse change besides its own, and is held, checked and recorded like that one: a
     create is reverted by a delete, a delete by a restore that brings back what the recycle bin or the log has kept, and

@@ -120,7 +120,7 @@ def test_a_joiner_and_leavers(desk: Page, directory: Directory, organizational_u
     assert not any(map(directory.is_enabled, leavers))
     desk.get_by_role("button", name="Undo…").click()
     desk.get_by_role("button", name="Undo all 22").click()
-    expect(main.get_by_role("status")).to_contain_text("22 taken back.")
+    expect(main.get_by_role("status")).to_contain_text("22 undone.")
     assert all(map(directory.is_enabled, leavers))
 
     # One of them really leaves: the list of what is then done, with its preview.
@@ -141,8 +141,8 @@ def test_a_joiner_and_leavers(desk: Page, directory: Directory, organizational_u
     desk.get_by_role("button", name="Delete").click()
     expect(main).to_contain_text("Joan Clarke is deleted.")
     main.get_by_role("link", name="Undo").click()
-    desk.get_by_role("button", name="Revert now").click()
-    expect(main).to_contain_text("Reverted.")
+    desk.get_by_role("button", name="Undo it").click()
+    expect(main).to_contain_text("Undone.")
     assert directory.text(joiner, "title") == "Cryptanalyst"
 
     # What was typed is there again after a page that was left too soon; and gone when it was saved.
@@ -204,7 +204,7 @@ def test_a_template_for_joiners(
     keeper.goto(there)
     keeper.get_by_role("button", name="Undo…").click()
     keeper.get_by_role("button", name="Undo all 2").click()
-    expect(main.get_by_role("status")).to_contain_text("2 taken back.")
+    expect(main.get_by_role("status")).to_contain_text("2 undone.")
     assert not directory.exists(made)
     # Filters are folded on a telephone.
     keeper.set_viewport_size({"width": 390, "height": 900})

@@ -132,9 +132,9 @@ def test_editing(administrator: Page, directory: Directory, organizational_unit:
     expect(main).to_contain_text("Ticket 4711")
     administrator.goto(f"{OBJECTS}/{ada}/history")
     expect_good_looks(administrator, "object-history-of-a-change")
-    administrator.get_by_role("link", name="Revert").click()
-    administrator.get_by_role("button", name="Revert now").click()
-    expect(main).to_contain_text("Reverted.")
+    administrator.get_by_role("link", name="Undo").click()
+    administrator.get_by_role("button", name="Undo it").click()
+    expect(main).to_contain_text("Undone.")
     assert directory.text(ada, "title") == "Analyst"
 
 

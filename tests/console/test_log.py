@@ -161,7 +161,7 @@ def test_a_record(console: Console) -> None:
         'href="/console/log/?requestId=request-1"',
     ):
         assert shown in page
-    assert "Revert" not in page  # for who may revert
+    assert "Undo" not in page  # for who may revert
 
 
 def test_what_is_no_object_of_the_directory_has_no_link_to_one(console: Console) -> None:
@@ -239,7 +239,7 @@ def test_the_last_verification(console: Console) -> None:
 def test_a_change_of_another_directory_is_reverted_there(console: Console) -> None:
     record = make_change()
     auditor = Console(make_person(may=["audit.read_log", "audit.revert_change"]))
-    assert "can be reverted in the directory corp: choose it above" in text_of(auditor.get(f"{PATH}{record.id}"))
+    assert "can be undone in the directory corp: choose it above" in text_of(auditor.get(f"{PATH}{record.id}"))
     connect_to("ldaps://127.0.34.2", "corp")
     page = text_of(auditor.get(f"{PATH}{record.id}"))
     assert f'href="/console/log/{record.id}/revert"' in page

@@ -171,12 +171,12 @@ def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
             )
             steps.append(step)
     if not steps:
-        raise InvalidRequest(_("Nothing that was done can be taken back."))
+        raise InvalidRequest(_("Nothing that was done can be undone."))
     task = Task(
         title=ngettext("Undo {count} change?", "Undo {count} changes?", len(steps)).format(count=len(steps)),
         confirm=_("Undo"),
         confirm_many=_("Undo all {}"),
-        did=_("taken back"),
+        did=_("undone"),
         steps=steps,
         then=page_url("selection-task", task_id=task_id),
         is_undo=True,

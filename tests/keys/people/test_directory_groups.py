@@ -1,4 +1,4 @@
-"""Groups of a directory that stand for groups of permissions: who is in them gets and loses what these give."""
+"""Groups of a directory that stand for permission groups: who is in them gets and loses what these give."""
 
 import time
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def directories_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Desk:
-    """A group of the directory with one inside it, and the group of permissions that it stands for."""
+    """A group of the directory with one inside it, and the permission group that it stands for."""
 
     def __init__(self, connection: DirectoryConnection, directory: Directory, unit: str) -> None:
         self.directory, self.unit, self.connection = directory, unit, connection

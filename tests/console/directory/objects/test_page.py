@@ -160,12 +160,12 @@ def test_the_history_leads_to_its_records_and_to_reverting_them(
     page = page.open(f"{OBJECTS}/{ada}/rename").press("Preview", name="Ada King").press("Rename", reason="Married")
     assert "Ada Lovelace is now called Ada King." in page.text
     page = page.open(f"{OBJECTS}/{ada}/history")
-    for text in ("Rename Ada Lovelace", "Married", "Succeeded", "Revert"):
+    for text in ("Rename Ada Lovelace", "Married", "Succeeded", "Undo"):
         assert text in page.text
     record = page.content.partition('/revert"')[0].rpartition("/")[2]
     page = page.open(f"/console/log/{record}/revert")
     assert page.status == 200
-    page.press("Revert now")
+    page.press("Undo it")
     assert directory.text(ada, "cn") == "Ada Lovelace"
     page = visitor("audit.read_log").open(f"{OBJECTS}/{ada}/history")
     assert "Rename" in page.text

@@ -52,7 +52,7 @@ def test_it_works(
     page.press("Undo…")
     assert "Undo 2 changes?" in page.text
     finish(page.press("Undo all 2"))
-    assert "2 taken back." in page.text
+    assert "2 undone." in page.text
     assert [directory.is_enabled(user) for user in staff] == [True, True, False]
 
 
@@ -177,7 +177,7 @@ def test_a_mover_gets_what_a_colleague_has_and_a_leaver_loses_everything(
     assert directory.dn(leaver) not in directory.members(old)
     assert there in directory.dn(leaver)
     finish(page.press("Undo…").press("Undo all 4"))
-    assert "4 taken back." in page.text
+    assert "4 undone." in page.text
     assert directory.is_enabled(leaver)
     assert directory.dn(leaver) in directory.members(old)
     assert there not in directory.dn(leaver)
