@@ -26,6 +26,7 @@ from active_directory.connections.inspection import (
     check_server,
     days_in_recycle_bin,
     find_obstacle,
+    has_expiring_links,
     is_recycle_bin_enabled,
     is_samba,
     is_samba_root_dse,

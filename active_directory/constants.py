@@ -178,8 +178,9 @@ FILETIME_NEVER = (0, 2**63 - 1)
 FILETIME_TICKS_PER_SECOND = 10_000_000
 FILETIME_UNIX_EPOCH = 116_444_736_000_000_000
 
-# The recycle bin's msDS-OptionalFeatureGUID ([MS-ADTS] 3.1.1.9.1).
+# The msDS-OptionalFeatureGUID of optional features ([MS-ADTS] 3.1.1.9.1, 3.1.1.9.2).
 RECYCLE_BIN_FEATURE_GUID = "766ddcd8-acd0-445e-f3b9-a7f9b6744f2a"
+PRIVILEGED_ACCESS_FEATURE_GUID = "ec43e873-cce8-4640-b4ab-07ffe4ab5bcd"
 
 
 def _names(text: str) -> frozenset[str]:

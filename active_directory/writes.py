@@ -57,13 +57,15 @@ class Modify:
     """Steps on one entry, applied all or none. ``dn`` may be a ``<GUID=…>`` reference.
 
     ``guarded`` says that the steps contain compare-and-swaps, so that a missing old value is a conflict. ``deleted``
-    allows the entry to be a deleted one, which a modify can reanimate ([MS-ADTS] 3.1.1.5.3.7).
+    allows the entry to be a deleted one, which a modify can reanimate ([MS-ADTS] 3.1.1.5.3.7). After `time_to_live`
+    seconds the directory removes the members that are added here, if `has_expiring_links`.
     """
 
     dn: str
     modifications: tuple[Modification, ...]
     guarded: bool = False
     deleted: bool = False
+    time_to_live: int | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ def send(link: LdapObject, write: Write) -> int:
             case Add(dn, attributes):
                 return int(link.add_ext(dn, [(name, list(values)) for name, values in attributes.items()]))
             case Modify(dn, modifications):
-                steps = [(_STEPS[step.op], step.attribute, list(step.values) or None) for step in modifications]
+                steps = [(_STEPS[step.op], step.attribute, _values_to_send(write, step)) for step in modifications]
                 return int(link.modify_ext(dn, steps, serverctrls=_controls(write)))
             case Delete(dn, tree):
                 return int(link.delete_ext(dn, serverctrls=[TREE_DELETE] if tree else []))
@@ -229,6 +231,16 @@ def send(link: LdapObject, write: Write) -> int:
                 return int(link.rename(dn, new_rdn, newsuperior=new_parent, delold=1))
     except (TypeError, ValueError) as error:  # python-ldap refuses NUL and lone surrogates before sending
         raise InvalidValue("A name in the write has characters the directory cannot take") from error
+
+
+def _values_to_send(write: Modify, step: Modification) -> list[bytes] | None:
+    """The values of a step; new members with a time to live as TTL-DNs ([MS-ADTS] 3.1.1.9.2), which no read returns.
+
+    Only a search with the control LDAP_SERVER_LINK_TTL_OID would return them ([MS-ADTS] 3.1.1.3.4.1.36).
+    """
+    if write.time_to_live is None or step.op != "add" or step.attribute.lower() != "member":
+        return list(step.values) or None
+    return [b"<TTL=%d,%b>" % (write.time_to_live, value) for value in step.values]
 
 
 def _controls(write: Modify) -> list[RequestControl]:

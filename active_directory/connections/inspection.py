@@ -17,7 +17,7 @@ from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName
 
 from active_directory.client import Client
 from active_directory.connections.connection import Connection, accepts_start_tls, address_of
-from active_directory.constants import RECYCLE_BIN_FEATURE_GUID
+from active_directory.constants import PRIVILEGED_ACCESS_FEATURE_GUID, RECYCLE_BIN_FEATURE_GUID
 from active_directory.entry import Entry
 from active_directory.errors import NotFound, ProtocolError
 
@@ -72,15 +72,25 @@ def check_server(client: Client) -> ServerCheck:
 
 
 def is_recycle_bin_enabled(client: Client) -> bool:
-    """Whether the recycle bin is enabled, so that deleted objects keep their attributes ([MS-ADTS] 3.1.1.9).
+    """Whether the recycle bin is enabled, so that deleted objects keep their attributes ([MS-ADTS] 3.1.1.9.1)."""
+    return _is_enabled(client, RECYCLE_BIN_FEATURE_GUID)
 
-    If it is, ``msDS-EnabledFeature`` of the forest's partitions container names it.
-    """
+
+def has_expiring_links(client: Client) -> bool:
+    """Whether links can have a time to live: Privileged Access Management is enabled ([MS-ADTS] 3.1.1.9.2)."""
+    try:
+        return _is_enabled(client, PRIVILEGED_ACCESS_FEATURE_GUID)
+    except ProtocolError:
+        return False
+
+
+def _is_enabled(client: Client, feature_guid: str) -> bool:
+    """Whether ``msDS-EnabledFeature`` of the forest's partitions container names an optional feature."""
     try:
         partitions = client.read(f"CN=Partitions,{client.configuration_naming_context}", ("msDS-EnabledFeature",))
     except NotFound as error:
         raise ProtocolError("The forest's partitions container cannot be read") from error
-    wanted = UUID(RECYCLE_BIN_FEATURE_GUID).bytes_le
+    wanted = UUID(feature_guid).bytes_le
     for feature_dn in partitions.texts("msDS-EnabledFeature"):
         feature = client.find(feature_dn, ("msDS-OptionalFeatureGUID",))
         if feature is not None and wanted in feature.values("msDS-OptionalFeatureGUID"):

@@ -36,13 +36,16 @@ _DEFAULT_GROUP_TYPE = (str((GroupType.GLOBAL | GroupType.SECURITY_ENABLED).signe
 class MembersChanged(TypedDict):
     """How many members were added and removed, and how many were as requested already.
 
-    `warnings` say of a change for a while which memberships do not end with it.
+    `warnings` say of a change for a while which memberships do not end with it. `directoryTtl` and `ticketsMayOutlive`
+    are of memberships for a while only.
     """
 
     added: int
     removed: int
     unchanged: int
     warnings: NotRequired[list[str]]
+    directoryTtl: NotRequired[int]
+    ticketsMayOutlive: NotRequired[bool]
 
 
 def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
@@ -88,6 +91,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         "removed": len(removed),
         "unchanged": len(found) - len(added) - len(removed),
     }
+    confirmed = frozenset(found[guid].dn for guid in (*adding, *removing) if (guid in adding) == (guid in members))
     identities = {member.dn: member.guid for member in (*added, *removed)}
     proposal = propose_modify(call, group, delta, protected=protected, identities=identities)
     return replace(
@@ -96,11 +100,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         risk=risk,
         risk_reason=why_risky,
         post_check=cycle_post_check(client, proposal, nested),
-        confirmed={
-            "member": frozenset(
-                found[guid].dn for guid in (*adding, *removing) if (guid in adding) == (guid in members)
-            )
-        },
+        confirmed={"member": confirmed} if confirmed else {},
     )
 
 

@@ -31,6 +31,7 @@ from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import intent_of, target_of
 from gateway.pipeline.schedules import END_HEADER, plan_end
+from gateway.pipeline.time_to_live import with_tickets, without_time_to_live
 
 logger = structlog.get_logger(__name__)
 
@@ -109,6 +110,9 @@ def _write(change: Change) -> Answer:
     recorded = RecordedWrite(record=record, write=change.write)
     dependent_writes = record_dependent_changes(change.call, proposal.dependent_changes, approved_by=change.approved_by)
     result = _send(change, client, recorded)
+    if (plain := without_time_to_live(recorded.write, result)) is not None:
+        recorded = replace(recorded, write=plain)
+        result = _send(change, client, recorded)
     if result.refusal is not None:
         refusal = explain_refusal(change, result.refusal)
         writer.close([replace(result, refusal=refusal), *writer.results_not_sent(dependent_writes, refusal)])
@@ -131,6 +135,7 @@ def _write(change: Change) -> Answer:
     if rollback is not None:
         raise _roll_back(change, rollback)
     _settle_earlier_ends(proposal)
+    body = with_tickets(body, operation, change.call, recorded.write, was_refused=plain is not None)
     return Answer(operation.status, body if operation.output is not None else None, end_headers(change, record))
 
 

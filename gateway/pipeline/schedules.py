@@ -30,6 +30,7 @@ from directory.changes.references import describe_references
 from directory.changes.revert import NotRevertible, inverse_of, reversibility
 from directory.lookup.access import client_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
+from gateway.pipeline.time_to_live import with_time_to_live
 
 _OPENING_BACK: Final = ("useraccountcontrol", "accountexpires")
 """Attributes whose old value may let somebody in, whatever the risk of the new one."""
@@ -201,6 +202,8 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
     if schedule.ends and proposal.confirmed and not warnings and not shown:
         warnings.append(message("What was already in place will not be reverted."))
     proposal = _with_warnings(operation, proposal, warnings)
+    ends_at = schedule.end_of(shared_clock.now()) if schedule.ends else None
+    proposal = with_time_to_live(call, proposal, moves, until=ends_at)
     if not moves:
         return proposal
     if shown:

@@ -38,5 +38,9 @@ class Place:
     def user(self) -> UUID:
         return self._directory.add_user(parent=self._unit)
 
+    def remove(self, member: UUID) -> None:
+        """Somebody else takes a member away."""
+        self._directory.remove_values(self.group, member=self.name_of(member))
+
     def members(self) -> set[UUID]:
         return {self._directory.guid(name) for name in self._directory.members(self.group)}

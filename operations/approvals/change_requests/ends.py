@@ -25,6 +25,7 @@ from directory.shapes.kinds import resource_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
 from gateway.pipeline.ending import propose_end
 from gateway.pipeline.schedules import require_in_time
+from gateway.pipeline.time_to_live import with_time_to_live
 from operations.approvals.change_requests.requests import find_visible, renderer_for, visible_requests
 from operations.log.operations import CHANGE_PERMISSIONS
 
@@ -95,17 +96,18 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
     require_in_time(body.until, pointer="#/until")
     assert end.target_id is not None
     entry, protected = find_target(call, resource_of(end.target_kind), end.target_id)
-    move = partial(ends.move_ends, [EndMove(end, ends.parts_of_end(end), body.until)])
     before, after = ((render_timestamp(time) or "",) if time else () for time in (end.due_at, body.until))
-    return Proposal(
+    moves = [] if before == after else [EndMove(end, ends.parts_of_end(end), body.until)]
+    proposal = Proposal(
         target=target_of(entry),
-        changes=() if before == after else (AttributeChange(UNTIL, before, after),),
+        changes=(AttributeChange(UNTIL, before, after),) if moves else (),
         answer=lambda: renderer_for(call)(find_visible(call, id)),
         protected=protected,
         risk=Risk(end.risk),
         risk_reason=message("it moves the end of an earlier change"),
-        move_ends=None if before == after else move,
+        move_ends=partial(ends.move_ends, moves) if moves else None,
     )
+    return with_time_to_live(call, proposal, moves, until=body.until)
 
 
 @operation(
