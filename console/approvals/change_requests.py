@@ -13,13 +13,16 @@ from approvals.ends import OPEN
 from approvals.errors import NotPending
 from approvals.models import Status
 from console.approvals.inbox import UNDER_WAY, change_request_url, filter_query, next_url
+from console.directory.objects.form import Field
+from console.directory.objects.page import find_object
 from console.page_context import PageContext, page_at
 from console.shared.forms import submit
 from console.shared.wording import change_request_facts
 from core import shown_once
-from core.errors import GatewayError
+from core.errors import GatewayError, NotFound
 from core.shapes import parse_guid
 from core.text.vocabulary import texts_by_name
+from directory.errors import ObjectNotFound
 from directory.shapes.wording.change_words import RUN_ACTIONS, describe_change
 from directory.shapes.wording.labels import operation_words
 from directory.shapes.wording.value_words import common_name
@@ -36,6 +39,7 @@ _DECISION_MESSAGES: Final = texts_by_name(
 )
 _RUN_OPERATIONS: Final = frozenset(f"organization-units.{action}" for action in RUN_ACTIONS)
 """The operations that start a run."""
+_OBJECT_FACTS: Final = ("title", "department", "manager", "description")
 
 
 @page_at("changes/<uuid:request_id>", "change")
@@ -139,6 +143,30 @@ def forecast(page: PageContext, request_id: UUID) -> HttpResponseBase:
     )
 
 
+@page_at("changes/<uuid:request_id>/object", "change-object", get="objects.read")
+def target(page: PageContext, request_id: UUID) -> HttpResponseBase:
+    """Who or what the change is about, as it is now, and what was done with it last."""
+    object_id = page.perform("change-requests.read-review", id=request_id)["changeRequest"]["target"]["id"]
+    if object_id is None:
+        raise NotFound
+    try:
+        record = find_object(page, object_id, "memberOf")
+    except ObjectNotFound as refusal:
+        return _render_in_place(page, refusal)
+    values = record["attributes"]
+    history = page.perform("objects.history", id=object_id, query={"pageSize": "5"})["items"]
+    return page.render(
+        "approvals/_change_object.html",
+        {
+            "record": record,
+            "facts": [(Field(name), values[name]) for name in _OBJECT_FACTS if values[name]],
+            "reports": len(values["directReports"]),
+            "groups": len(values["memberOf"]),
+            "recent": history if page.may("operations.read") else [],
+        },
+    )
+
+
 @page_at("changes/<uuid:request_id>/run-plan", "change-run-plan", get="change-requests.read-run-plan")
 def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """What a waiting run would do to each of its accounts now."""
@@ -156,8 +184,8 @@ def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
     )
 
 
-def _render_in_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
-    """Say in place of a part of the page that the request has been decided meanwhile.
+def _render_in_place(page: PageContext, refusal: GatewayError) -> HttpResponseBase:
+    """Say in place of a part of the page that the request has been decided meanwhile, or its object deleted.
 
     Most often the same person has just decided it: an error above the page that they are leaving would confuse them.
     """
