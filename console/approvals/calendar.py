@@ -1,6 +1,6 @@
 """What is scheduled as a calendar (RFC 5545), which calendar programs read at a person's secret address.
 
-The secret is in the query, which neither the gateway nor the proxies of `deploy/` write into their logs.
+The secret is in the query, which neither the gateway nor the nginx of `deploy/` writes into its log.
 """
 
 import hashlib

@@ -27,7 +27,7 @@ class Windows:
 
     def __init__(self) -> None:
         self.sent: list[list[tuple[int, int | None, UUID]]] = []
-        self.refuses = False
+        self.refuses = self.is_lost = False
 
     def take(self, steps: list[tuple[int, str, list[bytes] | None]]) -> list[tuple[int, str, list[bytes] | None]]:
         members: list[tuple[int, int | None, UUID]] = []
@@ -47,6 +47,8 @@ class Windows:
             taken.append((step, attribute, plain or None))
         if members:
             self.sent.append(members)
+        if self.is_lost:
+            raise ldap.SERVER_DOWN
         return taken
 
 
@@ -78,6 +80,15 @@ def test_the_directory_ends_it_too(free: Integration, place: Place, later: Later
     assert windows.sent.pop() == [(ldap.MOD_ADD, EIGHT_HOURS, bob)]
     give(free, place.group, eva)  # for good
     assert windows.sent.pop() == [(ldap.MOD_ADD, None, eva)]
+    ada = place.user()
+    give(free, place.group, ada, X_Revert_After="PT8H")
+    assert free.post(f"/api/ad/groups/{place.group}/members", {"remove": [str(ada)]}).body["removed"] == 1
+    assert windows.sent.pop() == [(ldap.MOD_DELETE, None, ada)]
+    windows.is_lost = True
+    windows.sent.clear()
+    assert give(free, place.group, ada, X_Revert_After="PT8H").status == 504
+    assert len(windows.sent) == 1  # nothing is sent again that may have been carried out
+    windows.is_lost = False
     later(hours=8, minutes=1)
     assert windows.sent.pop() == [(ldap.MOD_DELETE, None, bob)]
     assert place.members() == {eva}

@@ -1,5 +1,6 @@
 """A change for a while in a real browser: times are typed as the reader's clock shows them."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -70,3 +71,6 @@ def test_disabled_until_monday(
     desk.goto("/console/scheduled/")
     expect(desk.get_by_role("heading", name="Overdue")).to_be_visible()
     expect_good_looks(desk, "scheduled-overdue")
+    desk.get_by_role("button", name="New address").click()
+    expect(desk.get_by_label("Secret address")).to_have_value(re.compile(r"/calendar\.ics\?secret=dgc_"))
+    expect_good_looks(desk, "scheduled-calendar")

@@ -79,6 +79,7 @@ def test_it_works(person: Console, group: UUID, bob: UUID, capfd: pytest.Capture
     assert b"\n" not in b"".join(lines)
     assert b"\r" not in b"".join(lines)
     assert max(map(len, lines)) <= 75
+    assert rb"SUMMARY:Sales\; North\, and more: Bob Miller leaves" in lines
     (event,) = events_in(response.content)
     assert not event.errors
     assert str(event["SUMMARY"]) == "Sales; North, and more: Bob Miller leaves"
@@ -120,6 +121,9 @@ def test_others_get_nothing(
         type(account).objects.filter(pk=account.pk).update(**{field: value})
         read(address, 404)
         type(account).objects.filter(pk=account.pk).update(**{field: before})
+    configure("SignIn", RequireSecondFactor=True)
+    read(address, 404)
+    configure("SignIn", RequireSecondFactor=False)
     assert len(summaries(address)) == 1
     type(account).objects.filter(pk=account.pk).update(is_superuser=False)
     assert len(summaries(address)) == 1  # what they have asked for themselves
