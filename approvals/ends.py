@@ -98,7 +98,6 @@ class PlannedEnd:
     `changes` are those of the change itself.
     """
 
-    due_at: datetime
     operation: str
     made_by: str
     risk: str
@@ -107,8 +106,13 @@ class PlannedEnd:
 
 
 def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> ChangeRequest:
-    """Store the end of a change whose intent is being recorded. Joins the caller's transaction."""
+    """Store the end of a change whose intent is being recorded, from which moment it counts.
+
+    Joins the caller's transaction.
+    """
     assert call.directory is not None
+    assert call.schedule is not None
+    due_at = call.schedule.end_of(record.at)
     identifier, now = new_identifier()
     why = [message("It ends a temporary change.")]
     target_id, kind, name, account = planned.target
@@ -137,10 +141,10 @@ def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> Change
         changes=[_inverted(change) for change in planned.changes],
         input=json.dumps({"operation": planned.made_by}),
         created_at=now,
-        expires_at=planned.due_at,
-        due_at=planned.due_at,
+        expires_at=due_at,
+        due_at=due_at,
         ends=record.id,
-        retry_at=min(planned.due_at, now + FIRST_LOOK),
+        retry_at=min(due_at, now + FIRST_LOOK),
         to_announce=False,
     )
     end.digest = end.make_digest()

@@ -33,6 +33,7 @@ from directory.changes.references import evidence_of_references, recorded_change
 from directory.changes.revert import NotRevertible, propose_revert
 from directory.lookup.access import client_of
 from directory.lookup.connection import get_client
+from directory.lookup.replication import NotReplicatedYet
 from directory.models import DirectoryConnection
 from directory.shapes.proposal import AttributeChange, Proposal
 from gateway.pipeline.execute import MAX_ATTEMPTS, execute
@@ -133,8 +134,9 @@ def _end(end: ChangeRequest, away: set[UUID | None]) -> None:
         status = Status.APPLIED if recorded_status(end.id) is Status.APPLIED else Status.SUPERSEDED
     except directory_errors.OutcomeUnknown:
         status = Status.APPLYING
-    except _AWAY:
-        away.add(end.directory_id)
+    except _AWAY as reason:
+        if not isinstance(reason, NotReplicatedYet):  # what concerns others, too
+            away.add(end.directory_id)
         assert end.due_at is not None
         status = Status.OVERDUE if shared_clock.now() > end.due_at + ends.LATE else Status.SCHEDULED
     except GatewayError as refusal:

@@ -166,7 +166,6 @@ def plan_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -
     if call.change_request_id is not None:  # what was approved, with its end
         risk = Risk(ChangeRequest.objects.values_list("risk", flat=True).get(id=call.change_request_id))
     return PlannedEnd(
-        due_at=call.schedule.end_of(shared_clock.now()),
         operation=inverse_of(operation, target.kind).name,
         made_by=operation.name,
         risk=risk.value,
