@@ -4,7 +4,7 @@ import argparse
 import statistics
 from contextlib import ExitStack
 
-from bench.bystanders import DRY_RUNNERS, MEMBERS, measure_fairness, measure_flood, percentile_99
+from bench.bystanders import DRY_RUNNERS, MEMBERS, BystanderResult, measure_fairness, measure_flood
 from bench.changes import measure_batch, measure_membership, measure_resets, measure_run
 from bench.growth.measures import print_growth
 from bench.history import PARTS, PICTURE, draw, keep
@@ -18,7 +18,7 @@ from bench.reads import (
     running_bare,
     scratch,
 )
-from bench.report import counted, milliseconds, print_head, print_ratios, print_result, print_row, spread
+from bench.report import counted, milliseconds, print_head, print_ratios, print_result, print_row
 from bench.search import measure_search, measure_searches_at_once, measure_stream
 from bench.servers import DATABASES, Domain, Gateway, running_domain, running_gateway
 from bench.turns import Measure, Result, measured
@@ -83,26 +83,22 @@ def print_memory(gateways: list[Gateway]) -> None:
 
 def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     found = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
-    print_head("Reads", "median", "worst", "target")
-    for name, times in (("alone", found.alone), ("beside a flood of another key's searches", found.beside)):
-        reached = "" if max(times) < FLOOD_TARGET else " (not reached)"
-        print_row(name, *spread(times), f"worst < {FLOOD_TARGET:g} s{reached}")
-    print(f"\nThe flood was answered with {counted(found.answers)}.")
+    reached = "" if max(found.beside) < FLOOD_TARGET else " (not reached)"
+    _print_bystander(found, "beside a flood of another key's searches", f"worst < {FLOOD_TARGET:g} s{reached}")
 
 
 def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     memberships = 5 if quick else 140
     found = measure_fairness(domain, gateway, reads=20 if quick else 400, memberships=memberships)
-    print_head("One key's read", "median", "99th percentile")
-    figures = (statistics.median, percentile_99)
-    print_row("alone", *(milliseconds(figure(found.alone)) for figure in figures))
-    times_as_long = (f"{figure(found.beside) / figure(found.alone):.1f} ×" for figure in figures)
-    behind = (milliseconds(figure(found.beside)) for figure in figures)
-    print_row(
-        f"behind {DRY_RUNNERS} dry runs of {memberships} × {MEMBERS} names of another key",
-        *(f"{time} ({ratio})" for time, ratio in zip(behind, times_as_long, strict=True)),
-    )
-    print(f"\nThe dry runs were answered with {counted(found.answers)}.")
+    _print_bystander(found, f"behind {DRY_RUNNERS} dry runs of {memberships} × {MEMBERS} names of another key", "–")
+
+
+def _print_bystander(found: BystanderResult, beside: str, target: str) -> None:
+    print_head("One key's reads", "median", "99th percentile", "worst", "target")
+    for name, times, goal in (("alone", found.alone, "–"), (beside, found.beside, target)):
+        percentile_99 = statistics.quantiles(times, n=100)[-1]
+        print_row(name, *map(milliseconds, (statistics.median(times), percentile_99, max(times))), goal)
+    print(f"\nThe other key's requests were answered with {counted(found.answers)}.")
 
 
 def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:

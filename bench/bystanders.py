@@ -1,7 +1,6 @@
 """Measures single reads of one key while another key sends requests without a pause."""
 
 import json
-import statistics
 import threading
 import time
 from collections import Counter
@@ -132,8 +131,3 @@ def _flood(gateway: Gateway, requests: Sequence[Request], senders: int) -> Itera
         ended.set()
         for thread in threads:
             thread.join()
-
-
-def percentile_99(times: list[float]) -> float:
-    """The 99th percentile of times."""
-    return statistics.quantiles(times, n=100)[-1]

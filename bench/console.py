@@ -19,7 +19,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from bench.client import Client
 from bench.report import print_head, print_row, spread
 from bench.servers import Domain, Gateway, running_domain, running_gateway
-from lab.http import Answer, Http
+from lab.http import Http
 
 PEOPLE = 10_000
 ROUNDS = 5
@@ -60,13 +60,12 @@ class Browser:
 
     def __init__(self, gateway: Gateway) -> None:
         self._http = Http(gateway.base_url)
-        self._cookies: dict[str, str] = {}
-        self.call("POST", "/rest/session", gateway.administrator)
+        self._session = self._http.send("POST", "/rest/session", gateway.administrator).session
 
     def fetch(self, address: str, *, method: str = "GET", **headers: str) -> str:
         """Fetch a page or a part of one, following redirects; ends the benchmark if it fails."""
         for _ in range(5):
-            answer = self._send(method, address, None, headers)
+            answer = self._http.send(method, address, None, self._session | headers)
             if answer.status != 302:
                 break
             method, address = "GET", urljoin(address, answer.headers["location"])
@@ -76,18 +75,10 @@ class Browser:
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call `/rest` and return its answer."""
-        answer = self._send(method, path, body, {})
+        answer = self._http.send(method, path, body, self._session)
         if answer.status >= 300:
             raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
         return answer.body
-
-    def _send(self, method: str, address: str, body: object, headers: dict[str, str]) -> Answer:
-        cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        sent = {"Cookie": cookies, "X-CSRFToken": self._cookies.get("csrftoken", ""), **headers}
-        answer = self._http.send(method, address, body, sent)
-        for name, _, value in (each.partition("=") for each in answer.cookies.split("; ") if each):
-            self._cookies[name] = value
-        return answer
 
 
 class _Document(HTMLParser):

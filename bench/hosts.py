@@ -35,13 +35,6 @@ Send = Callable[[Client, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    name: str
-    send: Send
-    requests: int
-
-
-@dataclass(frozen=True, slots=True)
 class Shared:
     """The result of a number of hosts: requests per second, and processor milliseconds per request by part."""
 
@@ -66,12 +59,10 @@ def measure_hosts(domain: Domain, gateway: Gateway, *, reads: int, changes: int)
 
     for count in HOSTS:
         with _running(gateway, count) as hosts:
-            for work in (_Work("reads", read, reads), _Work("changes", change, changes)):
-                clients = [Client(hosts[number % count]) for number in range(CONNECTIONS)]
-                _send_all(
-                    clients, replace(work, requests=CONNECTIONS * 4)
-                )  # warm-up: opens connections and fills caches
-                yield _measure(domain, hosts, clients, work)
+            clients = [Client(hosts[number % count]) for number in range(CONNECTIONS)]
+            for way, send, requests in (("reads", read, reads), ("changes", change, changes)):
+                _send_all(clients, send, CONNECTIONS * 4)  # warm-up: opens connections and fills caches
+                yield _measure(domain, hosts, way, partial(_send_all, clients, send, requests))
 
 
 @contextmanager
@@ -86,13 +77,13 @@ def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
         yield hosts
 
 
-def _measure(domain: Domain, hosts: Sequence[Gateway], clients: Sequence[Client], work: _Work) -> Shared:
+def _measure(domain: Domain, hosts: Sequence[Gateway], way: str, work: Callable[[], int]) -> Shared:
     processes = {**domain.processes, **{part: root for host in hosts for part, root in host.processes.items()}}
     with psycopg.connect(hosts[0].live.environment["DATABASE_URL"], autocommit=True) as database:
         sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
         before, own = processor_seconds(processes), sum(os.times()[:2])
         began = time.perf_counter()
-        sent = _send_all(clients, work)
+        sent = work()
         seconds = time.perf_counter() - began
         own = sum(os.times()[:2]) - own
         time.sleep(_SETTLED_AFTER)
@@ -102,17 +93,15 @@ def _measure(domain: Domain, hosts: Sequence[Gateway], clients: Sequence[Client]
     for part in processes:
         name = "web" if part.startswith("web") else part
         used[name] = used.get(name, 0.0) + (after[part] - before[part]) / sent * 1000
-    return Shared(
-        len(hosts), work.name, sent / seconds, used, {table: size for table, size in grown.items() if size >= 1}
-    )
+    return Shared(len(hosts), way, sent / seconds, used, {table: size for table, size in grown.items() if size >= 1})
 
 
-def _send_all(clients: Sequence[Client], work: _Work) -> int:
-    each = max(1, work.requests // len(clients))
+def _send_all(clients: Sequence[Client], send: Send, requests: int) -> int:
+    each = max(1, requests // len(clients))
 
-    def send(client: Client, connection: int) -> None:
+    def send_each(client: Client, connection: int) -> None:
         for number in range(each):
-            work.send(client, connection, number)
+            send(client, connection, number)
 
-    in_threads([partial(send, client, connection) for connection, client in enumerate(clients)])
+    in_threads([partial(send_each, client, connection) for connection, client in enumerate(clients)])
     return each * len(clients)

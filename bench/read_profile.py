@@ -5,7 +5,6 @@ real domain, database and Redis. A timer of processor time (setitimer(2), ITIMER
 counts for the Python function that called it. The time of other threads, which record the reads, is listed separately.
 """
 
-import io
 import json
 import math
 import re
@@ -14,7 +13,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from types import FrameType
+
+from django.test import RequestFactory
 
 from bench.reads import path_of
 from bench.servers import DATABASES, running_domain, running_gateway
@@ -69,24 +71,11 @@ def profile(api_key: str, paths: list[str]) -> None:
     from gateway.application import application
     from gateway.server.asgi import answer_request
 
+    make_request = partial(RequestFactory().get, SERVER_NAME="127.0.0.1", headers={"X-API-Key": api_key})
+    environs = [make_request(path).environ for path in paths]
+
     def read(number: int) -> None:
-        path, _, query = paths[number % len(paths)].partition("?")
-        environ = {
-            "REQUEST_METHOD": "GET",
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "SCRIPT_NAME": "",
-            "SERVER_NAME": "127.0.0.1",
-            "SERVER_PORT": "80",
-            "SERVER_PROTOCOL": "HTTP/1.1",
-            "REMOTE_ADDR": "127.0.0.1",
-            "HTTP_HOST": "127.0.0.1",
-            "HTTP_X_API_KEY": api_key,
-            "wsgi.url_scheme": "http",
-            "wsgi.input": io.BytesIO(),
-            "wsgi.errors": sys.stderr,
-        }
-        status = answer_request(application, environ, Deadline(math.inf)).status
+        status = answer_request(application, dict(environs[number % len(environs)]), Deadline(math.inf)).status
         if status != 200:
             raise SystemExit(f"a read was answered with {status}")
 

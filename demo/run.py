@@ -185,14 +185,11 @@ class Demonstration:
         """Let somebody be a member of a group for some minutes; a line about it, empty if that fails."""
         http = Http(self._base_url)
         try:
-            signed_in = http.send("POST", "/rest/session", self._credentials["administrator"])
-            headers = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+            headers = http.send("POST", "/rest/session", self._credentials["administrator"]).session
 
             def find(what: str) -> dict[str, Any]:
-                found: dict[str, Any] = http.send("GET", f"/rest/ad/{what}&pageSize=1", headers=headers).body["items"][
-                    0
-                ]
-                return found
+                items: list[dict[str, Any]] = http.send("GET", f"/rest/ad/{what}", headers=headers).body["items"]
+                return items[0]
 
             user, group = find("users?q=lovelace"), find("groups?q=Department")
             headers |= {"X-Revert-After": f"PT{LENT_MINUTES}M", "X-Change-Reason": "A membership that ends by itself"}
@@ -249,12 +246,9 @@ def _read_credentials() -> dict[str, Any]:
 
 
 def _write_credentials(credentials: Mapping[str, Any]) -> None:
-    """Replace the file atomically; it is readable only by its owner at every moment."""
+    """Replace the file atomically; `make_private_by_default` keeps it from others."""
     partial = CREDENTIALS.with_suffix(".partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(credentials, file, indent=2)
-        file.write("\n")
+    partial.write_text(json.dumps(credentials, indent=2) + "\n")
     partial.replace(CREDENTIALS)
 
 

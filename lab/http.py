@@ -24,9 +24,9 @@ class Answer(NamedTuple):
         return self.body.get("code") if isinstance(self.body, dict) else None
 
     @property
-    def cookies(self) -> str:
-        """The value for the Cookie header of later requests."""
-        return self.headers.get("set-cookie", "")
+    def session(self) -> dict[str, str]:
+        """The headers of a person's later requests, by the answer to the sign-in."""
+        return {"Cookie": self.headers["set-cookie"], "X-CSRFToken": self.body["csrfToken"]}
 
 
 class Http:

@@ -21,7 +21,8 @@ def write_long_log(gateway: Any, records: int) -> None:
     gateway.run([sys.executable, "-c", Path(__file__).read_text(), str(records)])
 
 
-def _records(count: int) -> Iterator[dict[str, Any]]:
+def reads_of_last_400_days(count: int) -> Iterator[dict[str, Any]]:
+    """Yield the values of so many records, oldest first."""
     end, directory = datetime.now(UTC), uuid4()
     for number in range(count):
         at = end - timedelta(days=400) * (1 - number / count)
@@ -57,7 +58,7 @@ def main() -> None:
     from audit.chain.seals import entry_of, mac_of, seal_after
     from audit.models import LogSeal, OperationRecord
 
-    facts = _records(int(sys.argv[1]))
+    facts = reads_of_last_400_days(int(sys.argv[1]))
     last = LogSeal.objects.order_by("-number").first()
     while some := [OperationRecord(**each, mac=mac_of(each)) for each in islice(facts, _AT_ONCE)]:
         seals = []

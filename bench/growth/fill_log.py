@@ -4,52 +4,28 @@ It runs in the environment of a gateway that does not. One record of ten is a ch
 some are by somebody and of an object that never come again. It takes 0.2 ms of processor a record.
 """
 
-import random
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import islice
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import UUID
 
 import django
 
 from bench.growth import OLD_OBJECT, OLD_OWNER
+from lab.long_log import reads_of_last_400_days
 
 _AT_ONCE = 10_000
 
 
-def _records(count: int) -> Iterator[dict[str, object]]:
-    from audit.identifiers import identifier_bounds
-
-    end, directory = datetime.now(UTC), uuid4()
-    for number in range(count):
-        at = end - timedelta(days=400) * (1 - number / count)
-        lowest, _ = identifier_bounds(at)
-        is_change, is_old = number % 10 == 0, number < count // 10 and number % 100 == 0
-        target = UUID(OLD_OBJECT) if is_old else UUID(int=number % 20_000 + 1)
-        changes = [{"attribute": "title", "before": [], "after": [f"Engineer {number}"]}]
-        yield {
-            "id": UUID(int=lowest.int | random.getrandbits(62)),
-            "at": at,
-            "completed_at": at,
-            "surface": "api",
-            "operation": "users.update" if is_change else "users.read",
-            "owner": OLD_OWNER if is_old else f"owner-{number % 7}",
-            "owner_id": number % 7 + 1_000_000,
-            "key_name": f"key-{number % 20}",
-            "credential_id": str(UUID(int=number % 20 + 1)),
-            "client_address": "192.0.2.7",
-            "request_id": str(uuid4()),
-            "directory_id": directory,
-            "directory": "corp",
-            "target_id": target,
-            "target_kind": "user",
-            "target_dn": f"CN=Person {target.int},OU=Staff,DC=corp,DC=example,DC=test",
-            "changes": changes if is_change else [],
-            "outcome": "succeeded",
-            "reversible": "full" if is_change else "none",
-            "server": "ldaps://dc1.corp.example.test",
-        }
+def _records(count: int) -> Iterator[dict[str, Any]]:
+    for number, record in enumerate(reads_of_last_400_days(count)):
+        if number % 10 == 0:
+            changes = [{"attribute": "title", "before": [], "after": [f"Engineer {number}"]}]
+            record |= {"operation": "users.update", "changes": changes, "reversible": "full"}
+        if number % 100 == 0 and number < count // 10:
+            record |= {"owner": OLD_OWNER, "target_id": UUID(OLD_OBJECT)}
+        yield record | {"server": "ldaps://dc1.corp.example.test"}
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
@@ -86,9 +87,9 @@ def law_of(sizes: Sequence[int], figures: Sequence[float]) -> str:
 
 def measures_of_log(world: World) -> dict[str, Figures]:
     """The pages and figures that read the log."""
-    get = world.client.call
-    record = get("GET", "/api/operations?pageSize=1&onlyChanges=true")["items"][0]["id"]
-    key = world.browser.call("GET", "/rest/api-keys")["items"][0]["id"]
+    get, browser = partial(world.client.call, "GET"), world.browser
+    record = get("/api/operations?pageSize=1&onlyChanges=true")["items"][0]["id"]
+    key = browser.call("GET", "/rest/api-keys")["items"][0]["id"]
     log = "/api/operations?pageSize=100"
     sixty_days_ago = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 60 * 86400))
     paths = {
@@ -98,22 +99,20 @@ def measures_of_log(world: World) -> dict[str, Figures]:
         "page by an owner of long ago": f"{log}&owner={OLD_OWNER}",
         "page by an object of long ago": f"{log}&target={OLD_OBJECT}",
     }
-    found = {name: world.measure(lambda path=path: get("GET", path)) for name, path in paths.items()}  # type: ignore[misc]
-    for name, path in {
-        "search that finds nothing (`q`)": f"{log}&q=zzzzzz",
-        "search that finds nothing (`value`)": f"{log}&value=zzzzzz",
-        "search that finds nothing (owner with key)": f"{log}&owner={OLD_OWNER}&keyName=key-1",
-    }.items():
-        found[name] = world.measure(lambda path=path: get("GET", path), times=1)  # type: ignore[misc]
+    found = {name: world.measure(partial(get, path)) for name, path in paths.items()}
+    searches = {"`q`": "q=zzzzzz", "`value`": "value=zzzzzz", "owner with key": f"owner={OLD_OWNER}&keyName=key-1"}
+    for name, search in searches.items():
+        work = partial(get, f"{log}&{search}")
+        found[f"search that finds nothing ({name})"] = world.measure(work, times=1)
     browser = world.browser
-    for name, path in {
-        "statistics of 90 days": "/rest/operations/statistics?days=90",
-        "a key's use": f"/rest/api-keys/{key}/usage?days=90",
-    }.items():
-        found[name] = world.measure(lambda path=path: browser.call("GET", path))  # type: ignore[misc]
-    for name, path in {"home": "/console/", "a record's page": f"/console/log/{record}"}.items():
-        found[name] = world.measure(lambda path=path: browser.fetch(path))  # type: ignore[misc]
-    found["`/metrics`"] = world.measure(lambda: world.client.send("GET", "/metrics"))
+    works: dict[str, _Work] = {
+        "statistics of 90 days": partial(browser.call, "GET", "/rest/operations/statistics?days=90"),
+        "a key's use": partial(browser.call, "GET", f"/rest/api-keys/{key}/usage?days=90"),
+        "home": partial(browser.fetch, "/console/"),
+        "a record's page": partial(browser.fetch, f"/console/log/{record}"),
+        "`/metrics`": partial(world.client.send, "GET", "/metrics"),
+    }
+    found |= {name: world.measure(work) for name, work in works.items()}
     for name, options in {"verification of the whole": (), "verification of what is new": ("--continue",)}.items():
         found[name] = _commanded(world.gateway, "verify_operations_log", *options)
     before = f"--before={time.strftime('%Y-%m', time.gmtime())}"
@@ -132,41 +131,34 @@ def _commanded(gateway: Gateway, *command: str) -> Figures:
 
 def measures_of_directory(world: World) -> dict[str, Figures]:
     """What the second table has: members, searches, rights, and writes beside reads."""
-    base, get = world.domain.base_dn, world.client.call
+    base, call = world.domain.base_dn, world.client.call
+    get = partial(call, "GET")
     raw = world.domain.bind()
     groups, unit = f"{_GROUPS},{base}", f"OU=Growth,{base}"
 
-    def group(name: str) -> str:
-        found: str = get("GET", f"/api/ad/groups/by-dn?dn={quote(f'CN={name},{groups}')}")["id"]
+    def id_of(resource: str, dn: str) -> str:
+        found: str = get(f"/api/ad/{resource}/by-dn?dn={quote(dn)}")["id"]
         return found
 
-    def search(filter: str, where: str = base, scope: int = ldap.SCOPE_SUBTREE) -> object:
-        return raw.search_ext_s(where, scope, filter, ["objectGUID"])
+    def search(filter: str, where: str = base, scope: int = ldap.SCOPE_SUBTREE) -> _Work:
+        return partial(raw.search_ext_s, where, scope, filter, ["objectGUID"])
 
     def members(name: str, options: str = "") -> str:
-        return f"/api/ad/groups/{group(name)}/members?{options}"
-
-    def reading(path: str, client: Client = world.client) -> _Work:
-        return lambda: client.call("GET", path)
+        return f"/api/ad/groups/{id_of('groups', f'CN={name},{groups}')}/members?{options}"
 
     def raw_members(name: str) -> _Work:
-        return lambda: raw.search_ext_s(f"CN={name},{groups}", ldap.SCOPE_BASE, "(objectClass=*)", ["member"])
+        return partial(raw.search_ext_s, f"CN={name},{groups}", ldap.SCOPE_BASE, "(objectClass=*)", ["member"])
 
-    def in_chain(name: str) -> str:
-        return f"(memberOf:{_IN_CHAIN}:=CN={name},{groups})"
-
-    person = get("GET", f"/api/ad/users/by-dn?dn={quote(f'CN=Person 00000,{unit}')}")["id"]
-    directory = world.browser.call("GET", "/rest/directories")["items"][0]["id"]
-
-    def read() -> object:
-        return get("GET", f"/api/ad/users/{person}")
+    person = f"/api/ad/users/{id_of('users', f'CN=Person 00000,{unit}')}"
+    in_chain = quote(f"(memberOf:{_IN_CHAIN}:=CN=Most,{groups})")
+    read = partial(get, person)
 
     def write() -> object:
-        return get("PATCH", f"/api/ad/users/{person}", {"replace": {"title": uuid4().hex}})
+        return call("PATCH", person, {"replace": {"title": uuid4().hex}})
 
     def create() -> object:
         new = [{"name": f"New {uuid4().hex[:12]}", "parent": unit} for _ in range(20)]
-        return get("POST", "/api/ad/users/batch/create", {"items": new})
+        return call("POST", "/api/ad/users/batch/create", {"items": new})
 
     def write_raw() -> None:
         raw.modify_s(f"CN=Person 00001,{unit}", [(ldap.MOD_REPLACE, "title", uuid4().hex.encode())])
@@ -182,33 +174,31 @@ def measures_of_directory(world: World) -> dict[str, Figures]:
         time.sleep(2.1)
         return read()
 
-    found = {
-        "read of a person": world.measure(
-            read, lambda: search("(objectClass=*)", f"CN=Person 00000,{unit}", ldap.SCOPE_BASE)
+    expired = "(&(objectCategory=person)(objectClass=user)(pwdLastSet=133000000000000000))"
+    unindexed = "(&(objectCategory=person)(objectClass=user)(employeeNumber=4711))"
+    works: dict[str, tuple[_Work, _Work | None, int]] = {
+        "read of a person": (read, search("(objectClass=*)", f"CN=Person 00000,{unit}", ldap.SCOPE_BASE), 5),
+        "change of a person": (write, None, 5),
+        "change and read after it": (read_after_write, None, 5),
+        "search that no index serves": (
+            partial(get, f"/api/ad/users?filter={quote('(employeeNumber=4711)')}"),
+            search(unindexed),
+            5,
         ),
-        "change of a person": world.measure(write),
-        "change and read after it": world.measure(read_after_write),
-        "search that no index serves": world.measure(
-            lambda: get("GET", f"/api/ad/users?filter={quote('(employeeNumber=4711)')}"),
-            lambda: search("(&(objectCategory=person)(objectClass=user)(employeeNumber=4711))"),
+        "search by an index": (partial(get, "/api/ad/users?filter=(mail=nobody)"), search("(mail=nobody)"), 5),
+        "members of 10, first page": (partial(get, members("Ten")), raw_members("Ten"), 5),
+        "members of two fifths, first page": (partial(get, members("Most")), raw_members("Most"), 2),
+        "nested members, 200 groups wide": (partial(get, members("Wide", "nested=true")), None, 1),
+        "`memberOf` in-chain": (partial(get, f"/api/ad/users?pageSize=100&filter={in_chain}"), None, 1),
+        "password-expired, first page": (
+            partial(get, "/api/ad/accounts?state=password-expired"),
+            search(expired),
+            1,
         ),
-        "search by an index": world.measure(
-            lambda: get("GET", "/api/ad/users?filter=(mail=nobody)"), lambda: search("(mail=nobody)")
-        ),
-        "members of 10, first page": world.measure(reading(members("Ten")), raw_members("Ten")),
-        "members of two fifths, first page": world.measure(reading(members("Most")), raw_members("Most"), times=2),
-        "nested members, 200 groups wide": world.measure(reading(members("Wide", "nested=true")), times=1),
-        "`memberOf` in-chain": world.measure(
-            lambda: get("GET", f"/api/ad/users?pageSize=100&filter={quote(in_chain('Most'))}"), times=1
-        ),
-        "password-expired, first page": world.measure(
-            lambda: get("GET", "/api/ad/accounts?state=password-expired"),
-            lambda: search("(&(objectCategory=person)(objectClass=user)(pwdLastSet=133000000000000000))"),
-            times=1,
-        ),
-        "read two seconds after somebody's write": world.measure(read_later, write_raw, times=1),
-        "batch create of 20": world.measure(create, times=1),
+        "read two seconds after somebody's write": (read_later, write_raw, 1),
+        "batch create of 20": (create, None, 1),
     }
+    found = {name: world.measure(work, its_raw, times=times) for name, (work, its_raw, times) in works.items()}
     operators = f"CN=Account Operators,CN=Builtin,{base}"
     guards = [("member", [f"CN=Guards,{groups}".encode()])]
     raw.modify_s(operators, [(ldap.MOD_DELETE, *each) for each in guards])
@@ -216,19 +206,18 @@ def measures_of_directory(world: World) -> dict[str, Figures]:
     found["the read without protected accounts"] = world.measure(read_later, write_raw, times=1)
     raw.modify_s(operators, [(ldap.MOD_ADD, *each) for each in guards])
     browser = world.browser
-    found["the account's rights"] = world.measure(
-        lambda: browser.call("GET", f"/rest/directories/{directory}/rights"), times=1
-    )
-    everybody = get("GET", f"/api/ad/groups/by-dn?dn={quote(f'CN=Domain Users,CN=Users,{base}')}")["id"]
+    rights = f"/rest/directories/{browser.call('GET', '/rest/directories')['items'][0]['id']}/rights"
+    found["the account's rights"] = world.measure(partial(browser.call, "GET", rights), times=1)
+    everybody = id_of("groups", f"CN=Domain Users,CN=Users,{base}")
     other = Client(world.gateway, api_key=world.gateway.api_keys[-1])  # one connection answers one after another
     for name, path in {
         "nested members": members("Wide", "nested=true"),
         "members of Domain Users": f"/api/ad/groups/{everybody}/members",
-        "`memberOf` in-chain": f"/api/ad/users?filter={quote(in_chain('Most'))}",
+        "`memberOf` in-chain": f"/api/ad/users?filter={in_chain}",
         "password-expired": "/api/ad/accounts?state=password-expired",
         "all people in order": "/api/ad/users?sort=displayName",
     }.items():
-        found[f"a change beside {name}: the longest wait"] = _beside(write, reading(path, other))
+        found[f"a change beside {name}: the longest wait"] = _beside(write, partial(other.call, "GET", path))
     return found
 
 

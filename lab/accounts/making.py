@@ -8,12 +8,16 @@ from typing import Any
 from lab.domain import Domain
 from lab.gateway import Commands
 
+BUDGET = 64
+"""The security changes that the key with a budget may make in an hour."""
+
 
 def make_accounts(gateway: Commands, domain: Domain, *, urls: Sequence[str], clients: int) -> dict[str, Any]:
-    """Make `{"keys": […], "careful": […], "approver": {"username", "password"}, "administrator": {…}}`.
+    """Make `{"keys": […], "careful": […], "budgeted": …, "approver": {"username", "password"}, "administrator": {…}}`.
 
     Each client has one key and one careful key. All keys may do everything, but changes with a careful one wait for the
-    approver. Earlier releases make no administrator who can sign in. Raises RuntimeError.
+    approver, and so do those beyond the `BUDGET`. Earlier releases make neither that key nor an administrator who can
+    sign in. Raises RuntimeError.
     """
     request = {
         "url": urls[0],  # for earlier releases
@@ -23,6 +27,7 @@ def make_accounts(gateway: Commands, domain: Domain, *, urls: Sequence[str], cli
         "bindPassword": domain.bind_password,
         "caCertificate": domain.ca_pem,
         "clients": clients,
+        "budget": BUDGET,
     }
     response = gateway.run([sys.executable, "-m", gateway.release.account_maker], json.dumps(request))
     accounts: dict[str, Any] = json.loads(response)

@@ -48,6 +48,15 @@ def add_accounts(request: dict[str, Any]) -> dict[str, Any]:
     role = Role.objects.create(name="lab")
     role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
 
+    budgeted, _ = add_key(
+        "with a budget",
+        owner,
+        role,
+        connection,
+        supervision_level=SupervisionLevel.ACT,
+        security_changes_per_hour=request["budget"],
+    )
+
     def add_keys(name: str, level: SupervisionLevel) -> list[str]:
         return [
             add_key(f"{name} {number}", owner, role, connection, supervision_level=level)[0]
@@ -57,6 +66,7 @@ def add_accounts(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "keys": add_keys("client", SupervisionLevel.ACT),
         "careful": add_keys("careful client", SupervisionLevel.ASK_EVERY_CHANGE),
+        "budgeted": budgeted,
         "approver": {"username": approver.username, "password": password},
         "administrator": {"username": owner.username, "password": password},
     }

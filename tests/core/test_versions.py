@@ -203,7 +203,7 @@ def test_of_many_at_once_one_is_first(transactional_db: None, live_gateway: Live
     person = make_person(superuser=True)
     http = Http(live_gateway.base_url)
     signed_in = http.send("POST", "/rest/session", {"username": person.username, "password": PASSWORD})
-    headers = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+    headers = signed_in.session
     role = http.send("POST", "/rest/roles", {"name": random_name("role")}, headers=headers)
     path = f"/rest/roles/{role.body['id']}"
 

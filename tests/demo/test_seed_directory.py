@@ -18,11 +18,6 @@ def connection(db: None, domain: Domain, organizational_unit: str) -> DirectoryC
     return make_connection(domain, base_dn=organizational_unit)
 
 
-@pytest.fixture(autouse=True)
-def _in_development(settings: Any) -> None:
-    settings.DEVELOPMENT = True
-
-
 def seed(**options: Any) -> str:
     output = StringIO()
     call_command("seed_directory", stdout=output, **options)
@@ -42,7 +37,7 @@ def test_it_works_and_continues(
     assert all(int(entry["userAccountControl"][0]) & 2 for entry in first.values())
     assert all(entry["memberOf"] for entry in first.values())
     directory.delete(next(iter(first)))
-    output = seed(users=20, connection=connection.name)
+    output = seed(users=20)
     assert "0 units added" in output
     assert "9 people added" in output
     again = people(directory, organizational_unit)
@@ -51,16 +46,6 @@ def test_it_works_and_continues(
     assert "0 memberships added" in seed(users=20)
 
 
-def test_it_refuses_outside_development(connection: DirectoryConnection, settings: Any) -> None:
-    settings.DEVELOPMENT = False
-    with pytest.raises(CommandError, match="--yes"):
+def test_it_needs_a_connection(db: None) -> None:
+    with pytest.raises(CommandError, match="no directory connection"):
         seed(users=1)
-    assert "1 people added" in seed(users=1, yes=True)
-
-
-def test_the_connection_must_be_plain(connection: DirectoryConnection, domain: Domain) -> None:
-    make_connection(domain)
-    with pytest.raises(CommandError, match=connection.name):
-        seed(users=1)
-    with pytest.raises(CommandError, match="enabled connection"):
-        seed(users=1, connection="nobody's")

@@ -6,11 +6,9 @@ each add a transaction, some 200 per second here, whether one or many are under 
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from active_directory import (
@@ -42,16 +40,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare them."""
         parser.add_argument("--users", type=int, required=True, help="how many people the company shall have")
-        parser.add_argument("--connection", help="name of the directory connection, needed if there are several")
-        parser.add_argument("--yes", action="store_true", help="also where GATEWAY_ENVIRONMENT is not Development")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Add what is missing: units and groups, people, memberships."""
-        if not settings.DEVELOPMENT and not options["yes"]:
-            raise CommandError("This fills the directory with invented people. If that is meant here: --yes")
         if options["users"] < 1:
             raise CommandError("--users must be at least 1")
-        connection = _connection(options["connection"])
+        connection = DirectoryConnection.objects.filter(enabled=True).order_by("created_at").first()
+        if connection is None:
+            raise CommandError("There is no directory connection yet")
         client = get_client(connection.id)
         self.stdout.write(f"Filling {client.settings.base_dn} through the connection {connection.name!r}")
         organization = build_organization(users=options["users"], base_dn=client.settings.base_dn)
@@ -62,15 +58,17 @@ class Command(BaseCommand):
 
     def _fill(self, client: Client, organization: Organization) -> None:
         base = client.settings.base_dn
-        classes = {"organizationalUnit": "units", "group": "groups"}
-        for object_class, label in classes.items():
-            entries = [entry for entry in organization.entries if entry.attributes["objectClass"] == object_class]
+        # One after the other, since a unit must exist before its content.
+        for label, object_class in {"units": "organizationalUnit", "groups": "group", "people": "user"}.items():
             there = _existing(client, object_class)
-            # One after the other, since a unit must exist before its content.
-            self._add(client, [entry for entry in entries if _key(f"{entry.dn},{base}") not in there], label)
-        people = [entry for entry in organization.entries if "employeeID" in entry.attributes]
-        there = _existing(client, "user")
-        self._add(client, [entry for entry in people if _key(f"{entry.dn},{base}") not in there], "people")
+            entries = [
+                entry
+                for entry in organization.entries
+                if entry.attributes["objectClass"] == object_class
+                and (label != "people" or "employeeID" in entry.attributes)
+                and _key(f"{entry.dn},{base}") not in there
+            ]
+            self._add(client, entries, label)
         self._join(client, organization, _existing(client, "user"))
 
     def _add(self, client: Client, entries: Sequence[Entry], label: str) -> None:
@@ -96,28 +94,16 @@ class Command(BaseCommand):
         base = client.settings.base_dn
         joined = 0
         for group, members in organization.members.items():
-            found = next(
-                client.search(base, Scope.SUBTREE, Equals("sAMAccountName", group), ("member",), limit=1), None
-            )
-            if found is None:
-                continue
-            absent = people - {_key(name) for name in found.texts("member")}
-            names = (f"{member},{base}" for member in dict.fromkeys(members))
-            missing = [name for name in names if _key(name) in absent]
-            for chunk in _chunks(missing, MEMBERS_IN_ONE_WRITE):
-                values = tuple(name.encode() for name in chunk)
-                client.write(Modify(found.dn, (Modification("add", "member", values),)))
-            joined += len(missing)
+            # None for one of the domain's own, which another base does not have.
+            for found in client.search(base, Scope.SUBTREE, Equals("sAMAccountName", group), ("member",)):
+                absent = people - {_key(name) for name in found.texts("member")}
+                names = (f"{member},{base}" for member in dict.fromkeys(members))
+                missing = [name.encode() for name in names if _key(name) in absent]
+                for start in range(0, len(missing), MEMBERS_IN_ONE_WRITE):
+                    values = tuple(missing[start : start + MEMBERS_IN_ONE_WRITE])
+                    client.write(Modify(found.dn, (Modification("add", "member", values),)))
+                joined += len(missing)
         self.stdout.write(f"{joined} memberships added")
-
-
-def _connection(name: str | None) -> DirectoryConnection:
-    enabled = DirectoryConnection.objects.filter(enabled=True)
-    found = list(enabled if name is None else enabled.filter(name=name))
-    if len(found) != 1:
-        names = ", ".join(sorted(enabled.values_list("name", flat=True))) or "none"
-        raise CommandError(f"Name one enabled connection with --connection; there are: {names}")
-    return found[0]
 
 
 def _existing(client: Client, object_class: str) -> set[str]:
@@ -141,9 +127,3 @@ def _as_add(entry: Entry, base: str) -> Add:
         for name, values in attributes.items()
     }
     return Add(f"{entry.dn},{base}", encoded)
-
-
-def _chunks(names: Sequence[str], count: int) -> Iterator[list[str]]:
-    rest = iter(names)
-    while part := list(islice(rest, count)):
-        yield part

@@ -161,7 +161,7 @@ def test_a_request_and_what_was_done_for_it(
     traced_gateway.worker.start_and_wait()
     console = Http(traced_gateway.base_url)
     signed_in = console.send("POST", "/rest/session", {"username": approver.username, "password": PASSWORD})
-    session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+    session = signed_in.session
     digest = console.send("GET", f"/rest/change-requests/{wanted}", headers=session).body["digest"]
     other = CALLER.replace("4bf9", "5bf9")
     approve = f"/rest/change-requests/{wanted}/approve"

@@ -59,7 +59,7 @@ def sign_in(gateway: LiveGateway) -> dict[str, str]:
     login = {"username": person.username, "password": PASSWORD}
     answer = Http(gateway.base_url).send("POST", "/rest/session", login)
     assert answer.status == 200, answer
-    return {"Cookie": answer.cookies, "X-CSRFToken": answer.body["csrfToken"]}
+    return answer.session
 
 
 def until(condition: Callable[[], bool], *, seconds: float) -> None:
