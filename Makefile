@@ -82,10 +82,11 @@ bench: install-test ## Measure against raw python-ldap and print the table (AGAI
 	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
-	$(PYTHON) -m faults $(ARGS)
+	$(PYTHON) -m faults host $(ARGS)
+	$(PYTHON) -m faults schedules $(ARGS)
 
 cluster: install-test ## The same with many hosts, in network namespaces: needs root (ARGS="--faults 100")
-	$(PYTHON) -m faults.cluster $(ARGS)
+	$(PYTHON) -m faults cluster $(ARGS)
 
 upgrade-test: install-test ## Upgrade the last release under load and go back, then compare all stories (ARGS="--rounds 9")
 	GATEWAY_TEST_UPGRADE=1 $(PYTHON) -m pytest tests/faults/test_upgrade.py
@@ -133,4 +134,4 @@ install:
 	@scripts/bootstrap run
 
 install-test:
-	@scripts/bootstrap test $(if $(CLOCK)$(filter test-clocks cluster,$(MAKECMDGOALS)),clock)
+	@scripts/bootstrap test $(if $(CLOCK)$(filter test-clocks faults cluster,$(MAKECMDGOALS)),clock)

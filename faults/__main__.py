@@ -1,24 +1,96 @@
-"""`make faults`: break the gateway's processes and servers under load, then compare all accounts of what happened."""
+"""`make faults` and `make cluster`: break the gateway under load, then compare all accounts of what happened.
 
+Campaigns: `host`, with everything on one; `cluster`, with many in network namespaces; and `schedules`, in which sixteen
+clients of such a cluster ask for changes that begin and end by themselves. These begin with more than a key's budget
+allows, and a person approves the rest at once.
+"""
+
+import argparse
+import dataclasses
+import shutil
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
-from faults.campaign import Plan
-from faults.command import new_seed, options_of, run
-from faults.kinds import kinds_on
-from faults.servers import running_servers
+from faults.campaign import Plan, SiteOf, run_campaign
+from faults.cluster.kinds import KINDS
+from faults.kinds import Kind, kinds_on
+from faults.lending import Lending
+from faults.report import report
+from faults.servers import SETTINGS, running_servers
+from lab.cluster.cluster import running_cluster
+from lab.cluster.network import CannotRun, enter
+from lab.commands import PROJECT
 
-MARKER = "<!-- the last report, written by `python -m faults --write` -->\n"
+CAMPAIGNS = {
+    "host": Plan(500, "postgresql", lending=Lending()),
+    "cluster": Plan(500, "a cluster", clients=4, pace=6.0, back_within=120.0),
+    "schedules": Plan(
+        60,
+        "a cluster",
+        clients=1,
+        pace=4.0,
+        back_within=120.0,
+        lending=Lending(16, people=40, pause=(2.0, 8.5), total=1850, burst=200),
+    ),
+}
+_OPTIONS = {
+    "faults": "how many",
+    "seed": "makes the same choices again",
+    "clients": "client threads",
+    "pace": "seconds between two faults on average",
+    "back_within": "seconds until what was killed has to be back",
+    "settled_within": "seconds until all is settled after the last fault",
+}
+_PAGE = PROJECT / "docs" / "faults.md"
+_END = "<!-- its end -->\n"
 
 
 def main() -> int:
-    """Return 0 if every target is met."""
-    defaults = Plan(500, "postgresql", new_seed(), lend=True)
-    options = options_of("python -m faults", __doc__, defaults)
-    options.add_argument("--database", choices=("postgresql", "sqlite"), default=defaults.database)
-    arguments = options.parse_args()
-    site = partial(running_servers, database=arguments.database)
-    return run(arguments, defaults, marker=MARKER, site=site, kinds=kinds_on(arguments.database))
+    """Return 0 if every target is met, 2 if this machine cannot run a cluster."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("campaign", nargs="?", choices=CAMPAIGNS, default="host", help="by default on one host")
+    for name, meaning in _OPTIONS.items():
+        option = "--patience" if name == "back_within" else f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(getattr(CAMPAIGNS["host"], name)), dest=name, help=meaning)
+    parser.add_argument("--database", choices=("postgresql", "sqlite"), help="of the campaign on one host")
+    parser.add_argument("--write", action="store_true", help="put the report into docs/faults.md")
+    parser.add_argument("--keep", action="store_true", help="keep logs and diaries although every target is met")
+    arguments = parser.parse_args()
+    given = {name: value for name in (*_OPTIONS, "database") if (value := getattr(arguments, name)) is not None}
+    plan = dataclasses.replace(CAMPAIGNS[arguments.campaign], **given)
+    site: SiteOf = partial(running_servers, database=plan.database)
+    kinds: Sequence[Kind] = kinds_on(plan.database)
+    if arguments.campaign != "host":
+        site, kinds = partial(running_cluster, settings=SETTINGS), KINDS
+        try:
+            enter("faults")
+        except CannotRun as reason:
+            print(f"The campaign {arguments.campaign} cannot run: {reason}", file=sys.stderr)
+            return 2
+    folder = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
+    folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
+    begun = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - begun:6.0f} s  {text}", flush=True)
+
+    say(f"seed {plan.seed}, logs and diaries in {folder}")
+    result = run_campaign(plan, folder, say=say, site=site, kinds=kinds)
+    text = report(result)
+    print(f"\n{text}")
+    if arguments.write:
+        marker = f"<!-- the last report of {arguments.campaign} -->\n"
+        head, _, rest = _PAGE.read_text().partition(marker)
+        _PAGE.write_text(f"{head}{marker}\n{text}\n{_END}{rest.partition(_END)[2]}")
+    if result.is_good and not arguments.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"logs and diaries: {folder}")
+    return 0 if result.is_good else 1
 
 
 if __name__ == "__main__":

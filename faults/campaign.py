@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from faults.checks import CHECKS, Story
 from faults.client import Connection
 from faults.kinds import FaultInjector, FaultResult, Kind, plan_faults
+from faults.lending import Lending
 from faults.observed import Database, ObservedObject
 from faults.scene import Scene
 from faults.world import ATTRIBUTES
@@ -32,20 +33,20 @@ class Plan:
 
     `pace` is the average time between two faults, `patience` the longest wait for answers that clients still expect
     after the last one, `longest` the limit for any fault. A killed process must be back within `back_within`, and every
-    record whose outcome can be known must be settled within `settled_within` after the last fault. `lend` says whether
+    record whose outcome can be known must be settled within `settled_within` after the last fault. With `lending`
     memberships are given for a minute, too, which makes a campaign at least two minutes long.
     """
 
     faults: int
     database: str
-    seed: int
+    seed: int = field(default_factory=lambda: random.randrange(10**6))
     clients: int = 6
     pace: float = 3.0
     patience: float = 200.0
     back_within: float = 10.0
     settled_within: float = 60.0
     longest: float = math.inf
-    lend: bool = False
+    lending: Lending | None = None
 
 
 @dataclass
@@ -135,7 +136,7 @@ class _Campaign:
             Database(servers.database_url),
             seed=plan.seed,
             clients=plan.clients,
-            lend=plan.lend,
+            lending=plan.lending,
             wait_until_replicated=lambda: wait_until_replicated(servers.domains),
         )
         self._findings: dict[str, list[str]] = {}
@@ -213,8 +214,8 @@ class _Campaign:
         started = time.monotonic()
         for each in self._scene.clients:
             each.finish()
-        if self._scene.lender is not None:
-            self._scene.lender.end()
+        for lender in self._scene.lenders:
+            lender.finish()
         self._servers.wait_until_ready()
         self._directory.reconnect()  # MaxConnIdleTime: it closes connections after 15 idle minutes
         old, old_requests = set(self._scene.database.open_records()), set(self._scene.requests_under_way())

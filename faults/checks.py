@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
+from faults.lending import BURST, LASTS
 from faults.observed import TRACKED, Calibration, ObservedObject, Record, Scheduled
 from faults.world import ATTRIBUTES
+from lab.accounts.making import BUDGET
 from lab.directory import split_dn
 
 DISABLED = 0x0002
@@ -314,32 +316,45 @@ def made_before_their_time(story: Story) -> Iterator[str]:
             yield f"change request {record.change_request} was due at {due[record.change_request]}, made at {record.at}"
 
 
-def never_ended(story: Story) -> Iterator[str]:
-    """Yield ends and beginnings that did not come at all."""
+def never_made(story: Story) -> Iterator[str]:
+    """Yield ends and beginnings that did not come at all. The end of a change that was not made is cancelled."""
+    made = {record.id for record in story.records if record.outcome == "succeeded"}
     for each in story.scheduled:
-        if each.status in ("scheduled", "overdue"):
+        if each.status != "applied" and not (each.status == "cancelled" and each.ends not in made):
             yield f"change request {each.id} was due at {each.due_at} and is {each.status}"
 
 
-def ended_late(story: Story) -> Iterator[str]:
-    """Yield ends that came more than `LATEST` seconds after their time, or after what was broken then was back."""
-    for due, made in _ends(story):
+def made_late(story: Story) -> Iterator[str]:
+    """Yield what came more than `LATEST` seconds after its time, or after what was broken then was back."""
+    for each, made in made_when_due(story):
+        due = each.due_at.timestamp()
         late = (made - due) - _broken(story, due, made)
         if late > LATEST:
-            yield f"an end came {made - due:.0f} s after its time, {late:.0f} s of them with nothing broken"
+            yield f"change request {each.id} was {made - due:.0f} s late, {late:.0f} s of them with nothing broken"
 
 
-def lateness(story: Story) -> list[float]:
-    """The seconds between the time of each end and its record, in order."""
-    return sorted(made - due for due, made in _ends(story))
-
-
-def _ends(story: Story) -> Iterator[tuple[float, float]]:
-    """When each end was due and when it came."""
+def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
+    """Each end and beginning, and when it came."""
     made = {record.change_request: record.at for record in story.records if record.outcome == "succeeded"}
     for each in story.scheduled:
-        if each.is_end and each.status == "applied" and each.id in made:
-            yield each.due_at.timestamp(), made[each.id].timestamp()
+        if each.status == "applied" and each.id in made:
+            yield each, made[each.id].timestamp()
+
+
+def not_on_their_own_clocks(story: Story) -> Iterator[str]:
+    """Yield ends whose time was not counted from the moment when their change was made."""
+    made = {record.id: record.at for record in story.records if record.outcome == "succeeded"}
+    for each in story.scheduled:
+        if each.ends in made and abs(each.due_at - LASTS - made[each.ends]) > _CLOCKS_AGREE_TO:
+            yield f"the change of {made[each.ends]} was to end at {each.due_at}"
+
+
+def budgets_exceeded(story: Story) -> Iterator[str]:
+    """Yield the number of changes that nobody has approved, if the key with a budget made more of them than that."""
+    made = [record for record in story.records if record.request.startswith(BURST) and record.outcome != "failed"]
+    count = sum(record.change_request is None for record in made)
+    if count > BUDGET:
+        yield f"{count} changes with a budget of {BUDGET}"
 
 
 def _broken(story: Story, begin: float, end: float) -> float:
@@ -378,8 +393,10 @@ CHECKS = {
     "runs not completed": runs_not_completed,
     "approved changes not applied, or applied twice": approvals_not_applied,
     "scheduled changes made before their time": made_before_their_time,
-    "scheduled changes forgotten": never_ended,
-    "ends late by more than ten seconds": ended_late,
+    "scheduled changes forgotten": never_made,
+    "scheduled changes late by more than ten seconds": made_late,
+    "ends not counted from their own beginning": not_on_their_own_clocks,
+    "budgets exceeded": budgets_exceeded,
     "answers no client should get": unexpected_answers,
 }
 """The checks, by their targets in the report."""

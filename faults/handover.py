@@ -45,8 +45,7 @@ class Handover:
         """Begin everything; `name` makes the values unique."""
         self._name = name
         if not self._session:
-            signed_in = self._expect(200, "POST", "/rest/session", self._login)
-            self._session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+            self._session = self._expect(200, "POST", "/rest/session", self._login).session
         held = {"replace": {"title": f"Held {name}"}}
         headers = {
             **self._program(careful=True),

@@ -1,67 +1,134 @@
 """Memberships that end by themselves, and some that begin later, while a campaign breaks things.
 
-They are of a group and people of their own, so that nothing else changes them.
+They are of groups and people of their own, so that nothing else changes them.
 """
 
 import random
 import threading
 import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from faults.client import Transport
+from faults.load import Approver
+from lab.accounts.making import BUDGET
 from lab.directory import Directory, random_name
 
-PEOPLE = 240
 LASTS = timedelta(seconds=60)
 """How long a membership lasts: as short a while as the gateway allows."""
 BEGINS_AFTER = timedelta(seconds=20)
 """How much later every second one begins."""
-PAUSE = (0.1, 0.6)
+BURST = "burst"
+"""How the reasons of those begin that are asked for with the key that has a budget."""
 _AGAIN_AFTER = (LASTS + BEGINS_AFTER).total_seconds() + 60
 """Seconds after which somebody is lent a membership again."""
 
 
-def make_guests(directory: Directory, base: str) -> tuple[str, list[str]]:
-    """A group, and people who are lent memberships of it."""
-    unit = directory.add_unit("Lent", parent=base)
-    people = [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(PEOPLE)]
-    return str(directory.add_group(random_name("group"), parent=unit)), people
+@dataclass(frozen=True)
+class Lending:
+    """How many clients lend memberships, each to so many people, and how many seconds each pauses.
+
+    `total` is how many ends and beginnings they ask for together; by default they stop when the faults are over. Before
+    that they ask together for more ends than the budget of their key allows, and a person approves all others at once:
+    `burst` of them.
+    """
+
+    lenders: int = 1
+    people: int = 240
+    pause: tuple[float, float] = (0.1, 0.6)
+    total: int | None = None
+    burst: int = 0
+
+    @property
+    def burst_of_each(self) -> int:
+        """How many each asks for with the key that has a budget."""
+        return -(-(self.burst + BUDGET) // self.lenders) if self.burst else 0
+
+
+@dataclass(frozen=True)
+class Guests:
+    """A group, and people who are lent memberships of it: some once, in the burst, and the others again and again."""
+
+    group: str
+    once: Sequence[str]
+    often: Sequence[str]
+
+
+def make_guests(directory: Directory, base: str, lending: Lending) -> list[Guests]:
+    """Those of each lender."""
+    unit, size = directory.add_unit("Lent", parent=base), lending.burst_of_each + lending.people
+    guests = []
+    for _ in range(lending.lenders):
+        people = [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(size)]
+        group = str(directory.add_group(random_name("group"), parent=unit))
+        guests.append(Guests(group, people[: lending.burst_of_each], people[lending.burst_of_each :]))
+    return guests
 
 
 class Lender(threading.Thread):
-    """A client that gives memberships for a minute. `lent` counts those that it was told of."""
+    """A client that gives memberships for a minute."""
 
-    def __init__(self, http: Transport, *, key: str, guests: tuple[str, list[str]], choices: random.Random) -> None:
-        super().__init__(name="lender", daemon=True)
-        self._group, people = guests
-        self._free_at = dict.fromkeys(people, 0.0)
-        self._http, self._key, self._choices = http, key, choices
+    def __init__(
+        self, name: str, http: Transport, people: dict[str, Any], guests: Guests, *, lending: Lending, seed: str
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._http, self._key, self._budgeted_key = http, people["keys"][0], people.get("budgeted")
+        self._guests, self._lending, self._choices = guests, lending, random.Random(seed)
+        self._free_at = dict.fromkeys(guests.often, 0.0)
         self._ended = threading.Event()
-        self.lent = 0
+        self.has_had_its_burst = threading.Event()
+
+    def finish(self) -> None:
+        """Lend no more than what was planned, and wait for that."""
+        if self._lending.total is None:
+            self.end()
+        self.join()
 
     def end(self) -> None:
         """Lend no more."""
         self._ended.set()
 
     def run(self) -> None:
-        number = 0
-        while not self._ended.wait(self._choices.uniform(*PAUSE)):
+        for number, user in enumerate(self._guests.once):
+            self._lend(user, f"{BURST}-{self.name}-{number}", self._budgeted_key)
+        self.has_had_its_burst.set()
+        number, asked = 0, 0
+        total = None if self._lending.total is None else self._lending.total / self._lending.lenders
+        while (total is None or asked < total) and not self._ended.wait(self._choices.uniform(*self._lending.pause)):
             user = min(self._free_at, key=lambda user: self._free_at[user])
             if self._free_at[user] < time.monotonic():
+                self._free_at[user] = time.monotonic() + _AGAIN_AFTER
                 number += 1
-                self._lend(user, number)
+                asked += 1 + number % 2
+                self._lend(user, f"{self.name}-{number}", self._key, begins_later=number % 2 == 1)
 
-    def _lend(self, user: str, number: int) -> None:
+    def _lend(self, user: str, name: str, key: str | None, *, begins_later: bool = False) -> None:
         """Ask until there is an answer that tells something, or give up: the change may then be made or not."""
-        self._free_at[user] = time.monotonic() + _AGAIN_AFTER
-        headers = {"X-API-Key": self._key, "Idempotency-Key": f"lent-{number}", "X-Change-Reason": f"lent-{number}"}
+        headers = {"X-API-Key": key or "", "Idempotency-Key": name, "X-Change-Reason": name}
         headers["X-Revert-After"] = f"PT{int(LASTS.total_seconds())}S"
-        if number % 2:
+        if begins_later:
             headers["X-Apply-At"] = (datetime.now(UTC) + BEGINS_AFTER).isoformat()
-        for _ in range(10):
-            answer = self._http.send("POST", f"/api/ad/groups/{self._group}/members", {"add": [user]}, headers)
-            if answer.status in (200, 202):
-                self.lent += 1
+        for _ in range(30):
+            path = f"/api/ad/groups/{self._guests.group}/members"
+            answer = self._http.send("POST", path, {"add": [user]}, headers)
+            if answer.status not in (0, 409, 503, 504) or self._ended.wait(1):
                 return
-            if answer.status not in (0, 409, 503) or self._ended.wait(1):
-                return
+
+
+class ApproverAtOnce(Approver):
+    """A person who approves all that the lenders' budget has held, in one go, when they have asked for everything."""
+
+    def __init__(self, http: Transport, lenders: Sequence[Lender], groups: Collection[str], **person: Any) -> None:
+        super().__init__(http, **person)
+        self._lenders, self._groups = lenders, groups
+
+    def decide_all(self, waiting: Sequence[dict[str, Any]]) -> None:
+        held = [
+            {"id": each["id"], "digest": each["digest"]} for each in waiting if each["target"]["id"] in self._groups
+        ]
+        if held and all(lender.has_had_its_burst.is_set() for lender in self._lenders):
+            answer = self.send("POST", "/rest/change-requests/decide", {"decision": "approve", "changeRequests": held})
+            results = answer.body["results"] if answer.status == 200 else ()
+            self.decisions |= {each["id"]: "approve" for each in results if each["problem"] is None}

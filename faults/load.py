@@ -13,6 +13,7 @@ from typing import Any
 from faults.client import Client, Transport, effect
 from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
 from faults.world import ATTRIBUTES, Area
+from lab.http import Answer
 
 PAUSE = (0.0, 0.25)
 """Seconds between two requests of a client; this is no load test."""
@@ -262,21 +263,29 @@ class Approver(threading.Thread):
             if not self._headers:
                 self._sign_in()
                 continue
-            waiting = self._http.send("GET", "/rest/change-requests?status=pending", headers=self._headers)
+            waiting = self.send("GET", "/rest/change-requests?status=pending&pageSize=1000")
             if waiting.status in (401, 403):
                 self._headers = {}
-            for request in waiting.body["items"] if waiting.status == 200 else ():
-                if request["target"]["id"] not in self._leave:
-                    self._decide(request)
+            if waiting.status == 200:
+                self.decide_all(waiting.body["items"])
+
+    def send(self, method: str, path: str, body: Any = None) -> Answer:
+        """One exchange in the person's session."""
+        return self._http.send(method, path, body, self._headers)
+
+    def decide_all(self, waiting: Sequence[dict[str, Any]]) -> None:
+        """Decide what waits, as far as it is this person's."""
+        for request in waiting:
+            if request["target"]["id"] not in self._leave:
+                self._decide(request)
 
     def _sign_in(self) -> None:
-        answer = self._http.send("POST", "/rest/session", self._login)
+        answer = self.send("POST", "/rest/session", self._login)
         if answer.status == 200:
-            self._headers = {"Cookie": answer.cookies, "X-CSRFToken": answer.body["csrfToken"]}
+            self._headers = answer.session
 
     def _decide(self, request: dict[str, Any]) -> None:
         action = "reject" if self._choices.random() < 0.1 else "approve"
         body = {"comment": "Not now."} if action == "reject" else {"digest": request["digest"]}
-        answer = self._http.send("POST", f"/rest/change-requests/{request['id']}/{action}", body, self._headers)
-        if answer.status == 200:
+        if self.send("POST", f"/rest/change-requests/{request['id']}/{action}", body).status == 200:
             self.decisions[request["id"]] = action

@@ -237,18 +237,19 @@ class Database:
         """The changes for later, and the ends of those for a while."""
         rows = self.rows("SELECT id, status, due_at, ends FROM approvals_changerequest WHERE due_at IS NOT NULL")
         return [
-            Scheduled(_identifier(each), status, _moment(due_at), bool(ends)) for each, status, due_at, ends in rows
+            Scheduled(_identifier(each), status, _moment(due_at), ends and _identifier(ends))
+            for each, status, due_at, ends in rows
         ]
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A change request with a time."""
+    """A change request with a time; an end has the record of the change that it `ends`."""
 
     id: str
     status: str
     due_at: datetime
-    is_end: bool
+    ends: str | None
 
 
 def _moment(value: Any) -> datetime:

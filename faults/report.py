@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from faults.campaign import Result
-from faults.checks import lateness
+from faults.checks import made_when_due
 from faults.diary import Outcome
+from faults.lending import BURST
 
 SHOWN = 12
 
@@ -85,12 +86,25 @@ def _ends(result: Result) -> Iterator[str]:
 
 
 def _scheduled(result: Result) -> Iterator[str]:
-    late = lateness(result.story)
-    if late:
-        begun = sum(not each.is_end for each in result.story.scheduled)
+    story = result.story
+    late: dict[str, list[float]] = {"ends": [], "beginnings": []}
+    for each, at in made_when_due(story):
+        late["ends" if each.ends else "beginnings"].append(at - each.due_at.timestamp())
+    if not late["ends"]:
+        return
+    yield "\n| Scheduled | Times | Late by, s (median, 99 in 100, longest) |\n|---|---:|---:|"
+    for name, seconds in late.items():
+        seconds.sort()
+        shown = (
+            ", ".join(f"{seconds[int(part * (len(seconds) - 1))]:.1f}" for part in (0.5, 0.99, 1)) if seconds else ""
+        )
+        yield f"| {name} | {len(seconds)} | {shown} |"
+    made = [each for each in story.records if each.request.startswith(BURST) and each.outcome == "succeeded"]
+    at_once = [each.at for each in made if each.change_request in story.decisions]
+    if at_once:
         yield (
-            f"\n{len(late)} memberships ended by themselves, half of them within {late[len(late) // 2]:.1f} s of their"
-            f" time and the last {late[-1]:.1f} s after it, while faults went on; {begun} changes were for later."
+            f"\nOf the changes with a budget, {sum(each.change_request is None for each in made)} were made and"
+            f" {len(at_once)} held; these were approved at once and made within {max(at_once) - min(at_once)}."
         )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from faults.checks import Story
 from faults.client import Transport
-from faults.lending import Lender, make_guests
+from faults.lending import ApproverAtOnce, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
 from faults.world import make_areas
@@ -35,17 +35,18 @@ class Scene:
         seed: int,
         clients: int,
         spare: int = 0,
-        lend: bool = False,
+        lending: Lending | None = None,
         wait_until_replicated: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: list[LoadedClient] = []
-        self.lender: Lender | None = None
+        self.lenders: list[Lender] = []
         self.database = database
         self._directory = directory
         self._seed = seed
         self._base = directory.add_unit(f"Campaign {seed}")
         areas = make_areas(directory, self._base, clients + spare)
-        self._guests = make_guests(directory, self._base) if lend else None
+        self._lending = lending
+        self._guests = make_guests(directory, self._base, lending) if lending else []
         self._areas, self.spare = areas[:clients], areas[clients:]
         self._calibration = calibrate(directory, self._base)
         self._known_objects: set[str] = set()
@@ -70,13 +71,20 @@ class Scene:
             )
             for number, area in enumerate(self._areas)
         ]
-        choices = random.Random(f"{self._seed}-approver")
-        approver = Approver(connect(), **people["approver"], choices=choices, leave=leave)
+        groups = {each.group for each in self._guests}
+        person = people["approver"] | {"choices": random.Random(f"{self._seed}-approver")}
+        approver = Approver(connect(), **person, leave={*leave, *groups})
         threads: list[LoadedClient | Approver | Lender] = [*self.clients, approver]
-        if self._guests is not None:
-            choices = random.Random(f"{self._seed}-lender")
-            self.lender = Lender(connect(), key=people["keys"][0], guests=self._guests, choices=choices)
-            threads.append(self.lender)
+        if self._lending is not None:
+            self.lenders = [
+                Lender(
+                    f"lent-{number}", connect(), people, guests, lending=self._lending, seed=f"{self._seed}-{number}"
+                )
+                for number, guests in enumerate(self._guests)
+            ]
+            at_once = ApproverAtOnce(connect(), self.lenders, groups, **person)
+            at_once.decisions = approver.decisions
+            threads += [*self.lenders, at_once]
         for thread in threads:
             thread.start()
         try:

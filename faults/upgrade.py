@@ -277,11 +277,14 @@ def report(result: Result) -> Iterator[str]:
 def main() -> int:
     """Return 0 if there are no findings."""
     parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="makes the same choices again")
-    parser.add_argument("--clients", type=int, default=6, help="client threads (default 6)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each asks for everything in each stage")
-    parser.add_argument("--records", type=int, default=1_000_000, help="in the log before (default 1,000,000)")
-    arguments = parser.parse_args()
+    for name, default, meaning in (
+        ("seed", random.randrange(10**6), "makes the same choices again"),
+        ("clients", 6, "client threads"),
+        ("rounds", 5, "how often each asks for everything in each stage"),
+        ("records", 1_000_000, "in the log before"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} (default {default:,})")
+    plan = Plan(**vars(parser.parse_args()))
     try:
         before = previous_release()
     except NoHistory as error:
@@ -289,9 +292,8 @@ def main() -> int:
         return 1
     folder = Path(tempfile.mkdtemp(prefix="gateway-upgrade-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
-    print(f"From {before.name}, seed {arguments.seed}, logs in {folder}", flush=True)
+    print(f"From {before.name}, seed {plan.seed}, logs in {folder}", flush=True)
     with running_domain(folder / "domain") as domain, running_stores(folder, database="postgresql") as stores:
-        plan = Plan(arguments.seed, arguments.clients, arguments.rounds, arguments.records)
         result = run_upgrade(plan, before, domain, stores, folder)
     print("\n".join(report(result)))
     if result.is_good:

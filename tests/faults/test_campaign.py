@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from faults.campaign import Plan, Result, run_campaign
 from faults.checks import CHECKS, Story
 from faults.diary import Outcome, Request
 from faults.kinds import BUSY, kinds_on
-from faults.observed import Record
+from faults.lending import BURST
+from faults.observed import Record, Scheduled
 from faults.report import report
 from faults.servers import OPERATION_SECONDS, running_servers
+from lab.accounts.making import BUDGET
 from lab.processes import log_tail
 from tests.support.environment import DATABASE
 from tests.support.migrated import copy_sqlite
@@ -199,3 +202,32 @@ def test_a_refused_change_that_was_made_is_noticed(story: Story) -> None:
 )
 def test_what_did_not_end_is_noticed(story: Story, name: str, tamper: Callable[[Story], Story]) -> None:
     assert findings(name, tamper(story))
+
+
+@pytest.mark.parametrize(
+    ("name", "due_after", "status"),
+    [
+        ("scheduled changes made before their time", 5, "applied"),
+        ("scheduled changes late by more than ten seconds", -11, "applied"),
+        ("scheduled changes forgotten", 0, "superseded"),
+        ("ends not counted from their own beginning", 55, "applied"),
+    ],
+)
+def test_what_does_not_come_at_its_time_is_noticed(story: Story, name: str, due_after: int, status: str) -> None:
+    _, record = some_update(story)
+    made = replace(record, change_request="end")
+    due_at = made.at + timedelta(seconds=due_after)
+    told = replace(without(story, record), scheduled=[Scheduled("end", status, due_at, record.id)], faults=[])
+    told = replace(told, records=[*told.records, made])
+    assert findings(name, told)
+    at = made.at.timestamp()
+    broken = replace(told, faults=[(at - 30, at - 5)])
+    assert bool(findings(name, broken)) is (due_after != -11), "nothing can come while that is broken"
+
+
+def test_a_budget_that_is_exceeded_is_noticed(story: Story) -> None:
+    _, record = some_update(story)
+    made = [replace(record, id=str(number), request=f"{BURST}-{number}") for number in range(BUDGET + 1)]
+    assert findings("budgets exceeded", replace(story, records=made))
+    made[0] = replace(made[0], change_request="approved")
+    assert not findings("budgets exceeded", replace(story, records=made))
