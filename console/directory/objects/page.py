@@ -38,7 +38,7 @@ GROUP_SCOPES = texts_by_name(
 _CONTAINERS = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _RESOURCES_IN_GROUPS = ("users", "groups", "computers")
 _ACCOUNT_NAMES = frozenset({"sAMAccountName", "userPrincipalName"})
-_TABS = frozenset({"attributes", "members", "groups", "delegations", "access", "who_can", "history"})
+_TABS = frozenset({"attributes", "members", "groups", "delegations", "access", "who_can", "history", "timeline"})
 """The templates of the tabs besides the overview."""
 _HISTORY_AT_ONCE = "25"
 _WAITING_SHOWN = "5"

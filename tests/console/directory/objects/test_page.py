@@ -10,7 +10,7 @@ from directory.models import DirectoryConnection
 from lab.directory import Directory, filetime, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
-from tests.support.cast import make_integration
+from tests.support.cast import Console, make_integration, make_person
 from tests.support.descriptors import add_entries
 
 pytestmark = pytest.mark.django_db
@@ -170,6 +170,43 @@ def test_the_history_leads_to_its_records_and_to_reverting_them(
     page = visitor("audit.read_log").open(f"{OBJECTS}/{ada}/history")
     assert "Rename" in page.text
     assert "/revert" not in page.content
+
+
+def test_the_timeline_tells_how_it_was_and_puts_it_back(
+    administrator: PlainBrowser, visitor: Visitor, connection: DirectoryConnection, directory: Directory, ada: UUID
+) -> None:
+    """Also what the log cannot know: a change outside the gateway is said, and no state claims to be complete."""
+    assert "knows no change" in administrator.open(f"{OBJECTS}/{ada}/timeline").text
+    key, path = make_integration(connection), f"/api/ad/users/{ada}"
+    for body in ({"title": ["Countess"]}, {"title": ["Baroness"], "department": ["Sums"]}):
+        assert key.patch(path, {"replace": body}).status == 200
+    assert key.post(f"{path}/disable").status == 200
+    directory.modify(ada, department="Engines")
+    page = administrator.open(f"{OBJECTS}/{ada}/timeline")
+    assert "3 changes" in page.text
+    assert "department has changed outside the gateway since" in page.text
+    page.press("Show", at="1")
+    assert "After “" in page.text
+    for words in ("Then Now", "title Countess Baroness", "userAccountControl", "Engines"):
+        assert words in page.text
+    between = PlainBrowser(Console(make_person(superuser=True))).open(f"{page.address}&with=2")
+    assert "department — Sums title Countess Baroness" in between.text
+    assert "Put it back" not in between.text
+    assert "title Analyst" in page.open(f"{OBJECTS}/{ada}/timeline?time=2001-01-01T10:00").text
+    page.open(f"{OBJECTS}/{ada}/timeline?at=1").press("Put it back as it was then…").press("Put back", reason="Again")
+    assert "is put back" in page.text
+    assert (directory.text(ada, "title"), directory.text(ada, "department")) == ("Countess", None)
+    assert directory.is_enabled(ada)
+    assert "4 changes" in page.open(f"{OBJECTS}/{ada}/timeline").text
+
+    group = directory.add_group(parent=directory.dn(ada).partition(",")[2], members=[ada])
+    bea = directory.add_user("Bea Example", parent=directory.dn(ada).partition(",")[2])
+    assert key.post(f"/api/ad/groups/{group}/members", {"add": [str(bea)], "remove": [str(ada)]}).status == 200
+    page.open(f"{OBJECTS}/{group}/timeline?at=0").press("Put it back as it was then…").press("Put back")
+    assert directory.text(group, "member") == directory.dn(ada)
+
+    assert page.open(f"{OBJECTS}/{ada}/timeline?at=99").status == 404
+    assert "Put it back" not in visitor("audit.read_log").open(f"{OBJECTS}/{ada}/timeline?at=0").text
 
 
 def test_what_is_gone_is_told_with_what_the_log_knows(administrator: PlainBrowser, visitor: Visitor, ada: UUID) -> None:
