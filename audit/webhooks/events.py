@@ -90,7 +90,8 @@ STATUS_EVENTS: Final = {
     "superseded": Event(
         "change.superseded",
         _REQUEST,
-        "It will not be made any more: somebody changed the same values for good, or a new request took its place.",
+        "It will not be made any more: somebody changed the same values for good, the directory ended it itself, or a "
+        "new request took its place.",
     ),
 }
 """Events by the new status of a change request."""
