@@ -17,7 +17,7 @@ from pathlib import Path
 
 from faults.campaign import Plan, SiteOf, run_campaign
 from faults.cluster.kinds import KINDS
-from faults.kinds import Kind, kinds_on
+from faults.kinds import BUSY, Kind, kinds_on
 from faults.lending import Lending
 from faults.report import report
 from faults.servers import SETTINGS, running_servers
@@ -29,10 +29,10 @@ CAMPAIGNS = {
     "host": Plan(500, "postgresql", lending=Lending()),
     "cluster": Plan(500, "a cluster", clients=4, pace=6.0, back_within=120.0),
     "schedules": Plan(
-        60,
+        50,
         "a cluster",
         clients=1,
-        pace=4.0,
+        pace=5.0,
         back_within=120.0,
         lending=Lending(16, people=40, pause=(2.0, 8.5), total=1850, burst=200),
     ),
@@ -66,6 +66,8 @@ def main() -> int:
     kinds: Sequence[Kind] = kinds_on(plan.database)
     if arguments.campaign != "host":
         site, kinds = partial(running_cluster, settings=SETTINGS), KINDS
+        if plan.lending:  # two processors take longer to catch up after a minute than scheduled changes may be late
+            kinds = [kind for kind in KINDS if kind.name != BUSY]
         try:
             enter("faults")
         except CannotRun as reason:
