@@ -15,8 +15,10 @@ from django.views.decorators.http import require_http_methods
 from approvals.review.deciders import find_other_deciders
 from audit.model_changes.recording import call_of_set_up
 from console.access.connections import create_if_tested, needed_rights, typed_connection
+from console.access.people import show_invitation
 from console.page_context import PageContext, page_at, page_url
 from console.shared.forms import body_from_form
+from core import shown_once
 from core.errors import Forbidden, GatewayError, InvalidRequest, invalid_member
 from keys import first_administrator
 from keys.callers import client_address
@@ -198,13 +200,17 @@ def approver(page: PageContext) -> HttpResponseBase:
     """Create an account for somebody who decides on changes."""
     preset = find_preset("approver")
     assert preset is not None
-    body = body_from_form(page.request.POST, "people.create", "username", "displayName", "email", "password")
+    body = body_from_form(page.request.POST, "people.create", "username", "displayName", "email")
     made = page.perform("people.create", body={**body, "permissions": sorted(preset.permissions)})
-    message = _("{name} can decide now. Tell them the password, not by e-mail.")
-    return page.redirect("first-day-key", message=message.format(name=made["username"]))
+    return show_invitation(page, made, "first-day-key")
 
 
 @page_at("first-day/key", "first-day-key")
 def key(page: PageContext) -> HttpResponseBase:
     """Explain who should own the first key, and link to the wizard that creates it."""
-    return _render_step(page, "key", bar_days=settings.CONFIGURATION.Approvals.IssuerBarDays)
+    return _render_step(
+        page,
+        "key",
+        bar_days=settings.CONFIGURATION.Approvals.IssuerBarDays,
+        invitation_link=shown_once.take(page.request),
+    )

@@ -6,6 +6,7 @@ from pkgutil import walk_packages
 from django.urls import path
 
 import console
+from console.account import invitation
 from console.account.sign_in import passkey_options, sign_in, sign_in_by_passkey, sign_in_code
 from console.account.sign_in_elsewhere import begin, end_by_provider, finish
 from console.page_context import PAGES
@@ -24,6 +25,7 @@ urlpatterns = [
     path("sign-in/at/<slug:name>", begin, name="sign-in-elsewhere"),
     path("sign-in/at/<slug:name>/return", finish, name="sign-in-elsewhere-return"),
     path("sign-in/at/<slug:name>/signed-out", end_by_provider, name="signed-out-elsewhere"),
+    path("invitation", invitation.accept, name="invitation"),
     path("setup", set_up, name="set-up"),
     *PAGES,
 ]

@@ -39,7 +39,7 @@ from keys.agents.identification import call_for_agent
 from keys.people import account_status, notices
 from keys.permissions.effective import call_for_key, call_for_person
 from keys.permissions.more_privileged_people import more_privileged_people
-from keys.sign_in import break_glass
+from keys.sign_in import break_glass, invitations
 
 logger = structlog.get_logger(__name__)
 
@@ -86,6 +86,12 @@ def tell_people() -> None:
 def mail_notice(person_id: str, event: str) -> None:
     """E-mail a person about a change of how they sign in."""
     notices.send(int(person_id), event)
+
+
+@shared_task(name=invitations.MAIL_TASK, autoretry_for=(OSError,), retry_backoff=30, max_retries=8)
+def mail_invitation(person_id: str, inviter: str, moment: str, digest: str) -> None:
+    """E-mail a person the link of an invitation."""
+    invitations.mail(int(person_id), UUID(inviter), moment, digest)
 
 
 @shared_task(name=break_glass.MAIL_TASK)

@@ -21,6 +21,7 @@ from console.shared.forms import (
     submit,
 )
 from console.shared.wording import client_name
+from core import shown_once
 from keys.models import Person
 from keys.permission_catalogue import PRESETS, find_preset
 
@@ -54,6 +55,7 @@ def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
             "keys": _keys_of(page, found),
             "sessions": [{**item, "client": client_name(item["userAgent"])} for item in sessions],
             "typed": {**found, **page.form},
+            "invitation_link": shown_once.take(page.request),
         },
     )
 
@@ -98,10 +100,34 @@ def _new_form(page: PageContext) -> HttpResponseBase:
 
 @page_at("people/new", "person-new", post="people.create", form=_new_form)
 def new(page: PageContext) -> HttpResponseBase:
-    members = ("username", "displayName", "email", "password", "permissions", "scopes")
-    made = submit(page, "people.create", *members)
-    message = _("The account was created. Tell its owner the password by another channel than the user name.")
-    return page.redirect("person", message=message, person_id=made["id"])
+    made = submit(page, "people.create", "username", "displayName", "email", "permissions", "scopes")
+    return show_invitation(page, made, "person", person_id=made["id"])
+
+
+def show_invitation(page: PageContext, answer: Mapping[str, Any], view: str, **arguments: Any) -> HttpResponseBase:
+    """Redirect to a page that shows the link of an invitation once, or says that it was mailed."""
+    if answer["invitationLink"] is None:
+        message = _("They are sent an e-mail with a link, with which they choose how they sign in.")
+        return page.redirect(view, message=message, **arguments)
+    return page.redirect_showing(page.request.build_absolute_uri(answer["invitationLink"]), view, **arguments)
+
+
+def _prepare_form(page: PageContext) -> HttpResponseBase:
+    page.perform("people.search", query={"pageSize": "1"})  # refuses people who may not see others
+    name, found = page.query["q"], []
+    if name and page.call.directory:
+        found = page.perform("users.search", query={"q": name, "pageSize": "20"})["items"]
+    return page.render("access/person_prepare.html", {"name": name, "found": found})
+
+
+@page_at("people/prepare", "person-prepare", post="people.prepare", form=_prepare_form)
+def prepare(page: PageContext) -> HttpResponseBase:
+    """Choose somebody of the directory who has not signed in yet, and go on to what they may do."""
+    directory = page.call.directory
+    body = {"directory": str(directory.id) if directory else "", "account": page.form["account"]}
+    made = page.perform("people.prepare", body=body)
+    message = _("{name} is prepared. What may they do?").format(name=made["displayName"] or made["username"])
+    return page.redirect("person-permissions", message=message, person_id=made["id"])
 
 
 def _permissions_form(page: PageContext, person_id: UUID) -> HttpResponseBase:
@@ -150,13 +176,11 @@ def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     return page.redirect("person", message=_("Saved."), person_id=person_id)
 
 
-declare_button(
-    *("people/<uuid:person_id>/password", "person-password", "people.update"),
-    "The password is set. They are signed out everywhere.",
-    person,
-    to="person",
-    sends="password",
-)
+@page_at("people/<uuid:person_id>/invite", "person-invite", "POST", post="people.invite", form=person)
+def invite(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    return show_invitation(page, page.perform("people.invite", id=person_id), "person", person_id=person_id)
+
+
 declare_button(
     *("people/<uuid:person_id>/activate", "person-activate", "people.update"),
     "Active again, and with them their keys.",

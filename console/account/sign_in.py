@@ -134,7 +134,7 @@ def sign_in_by_passkey(request: HttpRequest) -> HttpResponseBase:
     """Sign in the local account whose passkey was used. A directory has to confirm its people by their password."""
     try:
         answer = request.POST.get("passkey", "")
-        passkey = passkeys.verify(request, answer, purpose=passkeys.SIGN_IN, session=_browser_id(request))
+        passkey = passkeys.verify(request, answer, purpose=passkeys.SIGN_IN, session=browser_id(request))
         person = passkey.second_factor.person
         if not person.is_local:
             refusal = SignInRefused(Reason.PASSKEY, person=person.username, problem="person of a directory")
@@ -155,13 +155,13 @@ def passkey_options(request: HttpRequest, *, is_second_step: bool) -> HttpRespon
     if passkeys.find_relying_party() is None or (is_second_step and person is None):
         raise Http404
     if person is None:
-        options = passkeys.options(passkeys.SIGN_IN, _browser_id(request))
+        options = passkeys.options(passkeys.SIGN_IN, browser_id(request))
     else:
         options = passkeys.options(passkeys.SECOND_STEP, digest_of_session(request.session.session_key), person)
     return JsonResponse({"publicKey": json.loads(options)})
 
 
-def _browser_id(request: HttpRequest) -> str:
+def browser_id(request: HttpRequest) -> str:
     """What tells this browser apart before there is a session: the secret of its CSRF cookie."""
     get_token(request)
     return str(request.META["CSRF_COOKIE"])

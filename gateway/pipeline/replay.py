@@ -31,7 +31,7 @@ from gateway.pipeline.perform import held_answer
 from gateway.pipeline.recording import require_preview_allowed
 from gateway.pipeline.schedules import END_HEADER
 
-SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
+SECRET_MEMBERS = ("generatedPassword", "value", "accessToken", "invitationLink")
 """Members of an answer that are shown once: a replay has null there."""
 
 SETTLED_AFTER = timedelta(minutes=5)

@@ -6,7 +6,7 @@ this module as GatewayError.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.http import HttpRequest
 
-from active_directory import And, BindResult, Client, Entry, Equals, Not, Scope
+from active_directory import And, BindResult, Client, Entry, Equals, Filter, Not, Scope
 from audit import security
 from core.call import Call
 from core.errors import GatewayError, Unauthorized
@@ -37,7 +37,7 @@ MAX_PASSWORD = 1024
 class Reason(Enum):
     """Why a person was not signed in, for the security log.
 
-    All but the first five imply that the password was right, so that a page may show them.
+    All but the first six imply that the password was right, so that a page may show them.
     """
 
     UNUSABLE = "sign-in without a usable name or password"
@@ -45,6 +45,7 @@ class Reason(Enum):
     TOO_OFTEN = "sign-in locked after too many failures"
     SPENT = "sign-in paused before the directory locks the account"
     PASSKEY = "passkey not accepted"
+    INVITATION = "invitation not accepted"
     DEACTIVATED = "person deactivated"
     PASSWORD_EXPIRED = "password expired"  # noqa: S105 - a reason, not a secret
     MUST_CHANGE_PASSWORD = "password must be changed"  # noqa: S105
@@ -209,14 +210,22 @@ class Account:
 
 def find_account(connection: DirectoryConnection, name: str) -> Account:
     """Find an account by sAMAccountName, with or without a domain before it (DOMAIN\\name), or by userPrincipalName."""
-    client = get_client(connection.id)
     name = name.rpartition("\\")[2]
     # [MS-ADTS] 3.1.1.8.1.3: a sAMAccountName cannot contain @, so a name is never both.
     attribute = "userPrincipalName" if "@" in name else "sAMAccountName"
-    people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), Equals(attribute, name))
+    found = accounts_where(connection, Equals(attribute, name))
+    return (
+        replace(found[0], name=name) if len(found) == 1 else Account(connection, get_client(connection.id), name, None)
+    )
+
+
+def accounts_where(connection: DirectoryConnection, condition: Filter) -> list[Account]:
+    """At most two of the accounts of people in a directory that meet a condition."""
+    client = get_client(connection.id)
+    people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), condition)
     with directory_errors.translate_ldap_errors():
-        found = list(client.search(connection.base_dn, Scope.SUBTREE, people, ACCOUNT_ATTRIBUTES, limit=2))
-    return Account(connection, client, name, found[0] if len(found) == 1 else None)
+        entries = client.search(connection.base_dn, Scope.SUBTREE, people, ACCOUNT_ATTRIBUTES, limit=2)
+        return [Account(connection, client, entry.text("sAMAccountName") or "", entry) for entry in entries]
 
 
 def try_password(account: Account, password: str, *, is_known_device: bool) -> BindResult:

@@ -1,4 +1,4 @@
-"""People: local accounts are created here, people of a directory at their first sign-in."""
+"""People: local accounts are created here, people of a directory at their first sign-in or, prepared, before it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,24 +11,26 @@ from django.db.models.functions import Lower
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
+from active_directory import Equals
 from core.call import Call
 from core.database import own_rows
 from core.database.own_rows import with_version
 from core.errors import Conflict, Forbidden, invalid_member
 from core.operation import administration, rest_operation
 from core.paging import Page, PageQuery, page_of
-from core.shapes import Body, Flag, Id, Moment, PartialUpdate, as_record, example, render_timestamp
+from core.shapes import Body, Flag, Guid, Id, Moment, PartialUpdate, as_record, example, render_timestamp
 from core.text.messages import message
 from core.text.names import require_label
+from directory.models import DirectoryConnection
 from keys.models import Person, SecondFactor
 from keys.models.people import GroupScopes
-from keys.people.account_status import end_all_sessions, revoke_tokens
-from keys.people.local_accounts import check_username, save, set_email, set_password
+from keys.people.account_status import departure_reason, end_all_sessions
+from keys.people.local_accounts import check_username, save, set_email
 from keys.permission_catalogue import APPS
 from keys.permissions.effective import access_of_person, granted_permissions
 from keys.permissions.scopes import find_scopes_now, resolve_scopes
-from keys.sign_in import second_factor
-from keys.sign_in.credentials import MAX_PASSWORD
+from keys.sign_in import invitations, second_factor
+from keys.sign_in.credentials import accounts_where, find_or_create_person
 from keys.sign_in.sessions import sessions_of
 from operations.access.permissions import (
     Permissions,
@@ -38,6 +40,7 @@ from operations.access.permissions import (
     acts_as_superuser,
     find_granted,
     names_of,
+    require_held,
     scope_names,
     scope_records,
 )
@@ -45,7 +48,6 @@ from operations.access.permissions import (
 Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
-Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Groups = Annotated[list[str], Field(max_length=200, description="Names of permission groups, all they are in.")]
 
 
@@ -54,6 +56,7 @@ class SearchPeople(PageQuery):
 
     name: str | None = Field(None, description="A part of the user name or the display name, in any case.")
     active: Flag | None = Field(None, description="Whether they may sign in.")
+    signed_in: Flag | None = Field(None, description="Whether they have ever signed in.")
 
 
 class CreatePerson(Body):
@@ -63,7 +66,6 @@ class CreatePerson(Body):
         username="grace",
         displayName="Grace Hopper",
         email="grace@example.com",
-        password="a long and unusual phrase",  # noqa: S106 - an example
         permissions=["directory.read_object", "approvals.decide_change"],
         active=True,
     )
@@ -71,7 +73,6 @@ class CreatePerson(Body):
     username: Username
     display_name: DisplayName = ""
     email: Email = ""
-    password: Password
     permissions: Permissions = []
     scopes: Scopes = []
     active: bool = True
@@ -83,6 +84,17 @@ class UpdatePerson(CreatePerson, PartialUpdate):
     model_config = example(active=False)
 
     groups: Groups = []
+
+
+class PreparePerson(Body):
+    """An account of a connected directory, whose person is to be given permissions before they first sign in."""
+
+    model_config = example(
+        directory="7d1c4f0e-5b2a-4c3d-8e9f-0a1b2c3d4e5f", account="1f0a7a52-4c5e-4b5e-9d0a-3a7f6f0d2c11"
+    )
+
+    directory: Guid = Field(description="The connection.")
+    account: Guid = Field(description="The account's objectGUID.")
 
 
 class PersonRecord(TypedDict):
@@ -111,6 +123,16 @@ class PersonRecord(TypedDict):
     lastSignInAt: Moment | None
 
 
+class Invitation(TypedDict):
+    """`invitationLink` is shown this once; null if it was mailed. It is good once, for 72 hours, until the next one."""
+
+    invitationLink: str | None
+
+
+class CreatedPerson(PersonRecord, Invitation):
+    pass
+
+
 class GroupScopesRecord(ScopesRecord):
     group: str
 
@@ -127,7 +149,9 @@ class PersonScopesRecord(ScopesRecord):
 @rest_operation("people.search", "GET users", "Search people", permission="keys.view_person")
 def search_people(call: Call, *, query: SearchPeople) -> Page[PersonRecord]:
     """List the people by name."""
-    people = own_rows.filter_optional(_people(), is_active=query.active).annotate(lower_name=Lower("username"))
+    never = None if query.signed_in is None else not query.signed_in
+    people = own_rows.filter_optional(_people(), is_active=query.active, last_login__isnull=never)
+    people = people.annotate(lower_name=Lower("username"))
     if query.name is not None:
         people = people.filter(Q(username__icontains=query.name) | Q(display_name__icontains=query.name))
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
@@ -155,8 +179,8 @@ def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
 
 
 @administration("people.create", "POST users", "Create {a person}", permission="keys.add_person", creates=True)
-def create_person(call: Call, *, body: CreatePerson) -> PersonRecord:
-    """Create a local account with permissions you hold yourself."""
+def create_person(call: Call, *, body: CreatePerson) -> CreatedPerson:
+    """Create a local account with permissions you hold yourself, and invite its person if it is active."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
         username=Person.normalize_username(body.username),
@@ -166,10 +190,36 @@ def create_person(call: Call, *, body: CreatePerson) -> PersonRecord:
     )
     check_username(person)
     set_email(person, body.email)
-    set_password(person, body.password)
     save(person)
     person.user_permissions.set(permissions)
-    return _record(find_person(person.public_id))
+    link = invitations.invite(call.person, person) if person.is_active else None
+    return {**_record(find_person(person.public_id)), "invitationLink": link}
+
+
+@administration(
+    "people.prepare",
+    "POST users/prepare",
+    "Prepare {a person} before their first sign-in",
+    permission="keys.add_person",
+    creates=True,
+)
+def prepare_person(call: Call, *, body: PreparePerson) -> PersonRecord:
+    """Enter somebody of a directory before they first sign in. They have no password here, only what you give them.
+
+    Needs `directory.read_object` too, since the answer names the account.
+    """
+    require_held(call, frozenset({"directory.read_object"}))
+    connection = DirectoryConnection.objects.filter(pk=body.directory, enabled=True).first()
+    if connection is None:
+        raise invalid_member("directory", message("there is no such directory"))
+    found = accounts_where(connection, Equals("objectGUID", body.account.bytes_le))
+    if not found:
+        raise invalid_member("account", message("there is no such account of a person in the directory"))
+    if Person.objects.filter(connection=connection, object_guid=body.account).exists():
+        raise Conflict(message("This person is here already."))
+    if reason := departure_reason(found[0].client, found[0].entry):
+        raise Conflict(reason)
+    return _record(find_person(find_or_create_person(found[0]).public_id))
 
 
 @administration("people.update", "PATCH users/{id}", "Update {a person}", permission="keys.change_person")
@@ -189,9 +239,15 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
         person.groups.set(groups)
     if not person.is_active:
         end_all_sessions(person.pk)
-    elif "password" in given:  # sessions end by themselves, since Django hashes the password into them
-        revoke_tokens(person_id=person.pk)
     return _record(find_person(id))
+
+
+@administration("people.invite", "POST users/{id}/invite", "Invite {a person}", permission="keys.change_person")
+def invite_person(call: Call, *, id: UUID) -> Invitation:
+    """Have somebody choose how they sign in: their password ends at once, and a link lets them set another one."""
+    person = find_person(id)
+    _require_not_above(call, person)
+    return {"invitationLink": invitations.invite(call.person, person)}
 
 
 @administration("people.delete", "DELETE users/{id}", "Delete {a person}", permission="keys.delete_person")
@@ -259,10 +315,9 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
 def _change(call: Call, person: Person, body: UpdatePerson) -> None:
     """Set the given members of a person that are columns of its own."""
     given = body.model_fields_set
-    for member in ("username", "password"):
-        if member in given and not person.is_local:
-            raise invalid_member(member, message("is the directory's to change"))
     if "username" in given:
+        if not person.is_local:
+            raise invalid_member("username", message("is the directory's to change"))
         person.username = Person.normalize_username(body.username)
         check_username(person)
     if "display_name" in given:
@@ -274,8 +329,6 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
             raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided, so a sign-in must not reactivate them
-    if "password" in given:
-        set_password(person, body.password)
     if "scopes" in given:
         _confine(call, person, body.scopes)
 

@@ -88,6 +88,12 @@ def _set_up(_: Site) -> Any:
     return Client().post("/console/setup", {"code": first_administrator.set_up_code(), **typed})
 
 
+def _accept_invitation(site: Site) -> Any:
+    made = site.console.post(f"/rest/users/{make_person().public_id}/invite")
+    code = made.body["invitationLink"].partition("#")[2]
+    return Client().post("/console/invitation", {"code": code, "password": NEW_PASSWORD, "again": NEW_PASSWORD})
+
+
 def _inactive(_: Site) -> Person:
     person = make_person()
     Person.objects.filter(pk=person.pk).update(is_active=False)
@@ -178,13 +184,14 @@ _CONNECTION: dict[str, Any] = {
 }  # fmt: skip
 _FILTER: dict[str, Any] = {"name": "Counts", "kind": "users", "filter": "(title=*)", "scope": "subtree"}
 _TEMPLATE: dict[str, Any] = {"name": "Leavers", "occasion": "leaver", "account": "disable"}
-_APPROVER: dict[str, Any] = {"username": "ida", "displayName": "", "email": "", "password": NEW_PASSWORD}
+_APPROVER: dict[str, Any] = {"username": "ida", "displayName": "", "email": ""}
 
 DOES: dict[str, Sent] = {
     "sign-in": _sign_in,
     "sign-in-code": _sign_in_with_code,
     "sign-out": _form("sign-out"),
     "set-up": _set_up,
+    "invitation": _accept_invitation,
     "account-password": _form("account-password", current=PASSWORD, new=NEW_PASSWORD, again=NEW_PASSWORD),
     "second-factor-set-up": _form("second-factor-set-up"),
     "second-factor-confirm": lambda site: site.submit("second-factor-confirm", code=code_of(site.enrolled())),
@@ -262,13 +269,14 @@ DOES: dict[str, Sent] = {
     "role-edit": _wider_role,
     "role-delete": _form("role-delete", _of("role_id", World.role)),
     "person-new": _form("person-new", **_APPROVER),
+    "person-prepare": _form("person-prepare", account=_ada),
     "person-permissions": _form(
         "person-permissions", _of("person_id", World.person), permissions=[], version=_version("users/{}")
     ),
     "person-names": _form(
         "person-names", _of("person_id", World.person), displayName="Ida", version=_version("users/{}")
     ),
-    "person-password": _form("person-password", _of("person_id", World.person), password=NEW_PASSWORD),
+    "person-invite": _form("person-invite", _of("person_id", World.person)),
     "person-activate": _form("person-activate", _of("person_id", _inactive)),
     "person-deactivate": _form("person-deactivate", _of("person_id", World.person)),
     "person-end-sessions": _form(
@@ -357,7 +365,7 @@ ELSEWHERE = {
 `tests/keys/sign_in/test_passkeys.py`, with devices, and `tests/keys/sign_in/oidc/`, as a provider."""
 
 LEAVES_NO_TRACE = {
-    *("sign-in", "sign-in-code", "sign-out", "set-up", "language", "choose-directory", "search-columns"),
+    *("sign-in", "sign-in-code", "sign-out", "set-up", "invitation", "language", "choose-directory", "search-columns"),
     *("sessions-end-others", "session-end", "access-token", "log-verify", "key-new-anew"),
     *("selection", "selection-recipe", "selection-undo", "selection-password", "change-template-use"),
     *("object-take-groups", "object-leave"),

@@ -17,6 +17,7 @@ from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.filters_and_templates import SavedFilter
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
+from keys.sign_in.credentials import find_account
 from lab.accounts.agents import make_client
 from lab.directory import random_name
 from tests.approvals.proposals import hold
@@ -215,7 +216,13 @@ def _new_key(world: World) -> dict[str, Any]:
 
 
 def _new_person(_: World) -> dict[str, Any]:
-    return {"username": random_name("ada"), "password": "a long and unusual phrase"}
+    return {"username": random_name("ada")}
+
+
+def _an_account(world: World) -> dict[str, Any]:
+    account = find_account(world.connection, "Administrator").entry
+    assert account is not None
+    return {"directory": str(world.connection.pk), "account": str(account.guid)}
 
 
 def _held(_: World) -> ChangeRequest:
@@ -242,7 +249,8 @@ ON_REST: dict[str, Change] = {
     ),
     "api-keys.delete-link": _rest(World.key, "DELETE", "api-keys/{id}/links/{link}", "links"),
     "people.create": _rest_create("people", "users", _new_person),
-    "people.update": _rest(World.person, "PATCH", "users/{id}", "password", {"password": "a long, unusual phrase"}),
+    "people.update": _rest(World.person, "PATCH", "users/{id}", "active", {"active": False}),
+    "people.invite": _rest(World.person, "POST", "users/{id}/invite", "password"),
     "people.delete": _rest(World.person, "DELETE", "users/{id}", "permissions"),
     "people.reset-second-factor": _rest(
         World.person_with_second_factor, "POST", "users/{id}/reset-second-factor", "secondFactor"
@@ -285,6 +293,7 @@ ON_REST: dict[str, Change] = {
 """By the operation's name."""
 
 NEED_A_DIRECTORY: dict[str, Change] = {
+    "people.prepare": _rest_create("people", "users/prepare", _an_account),
     "saved-filters.create": _rest_create(
         "saved-filters", "ad/saved-filters", lambda _: {"name": "Leavers", "filter": "(department=Left)"}
     ),

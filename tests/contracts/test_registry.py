@@ -58,7 +58,9 @@ def test_what_it_is_about_is_where_it_is(operation: Operation) -> None:
     is_below_ad = operation.path.startswith("ad/")
     assert operation.needs_directory is (is_below_ad or operation.effect is Effect.CHANGE)
     assert operation.names_object is (is_below_ad and operation.resource not in KEPT_FOR_A_DIRECTORY)
-    assert operation.creates is (operation.method == "POST" and operation.action in ("create", "create-link"))
+    assert operation.creates is (
+        operation.method == "POST" and operation.action in ("create", "create-link", "prepare")
+    )
 
 
 @pytest.mark.parametrize("operation", EVERY, ids=named)

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from active_directory import And, Equals, Not, Scope, text_to_sid
+from active_directory import Equals, text_to_sid
 from core.configuration_sections import OidcProvider
-from directory import errors as directory_errors
-from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from keys.people.account_status import departure_reason
-from keys.sign_in.credentials import ACCOUNT_ATTRIBUTES, Account
+from keys.sign_in.credentials import Account, accounts_where
 from keys.sign_in.oidc.tokens import NotVerified
 
 
@@ -21,16 +19,12 @@ def find_account(provider: OidcProvider, claims: Mapping[str, Any]) -> Account:
     does not answer: it might have another one.
     """
     condition = _condition(provider, claims.get(provider.Claim))
-    people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), condition)
     connections = DirectoryConnection.objects.filter(enabled=True)
     if provider.Directory:
         connections = connections.filter(name__iexact=provider.Directory)
     found: list[Account] = []
     for connection in connections.order_by("name"):
-        with directory_errors.translate_ldap_errors():
-            client = get_client(connection.id)
-            entries = client.search(connection.base_dn, Scope.SUBTREE, people, ACCOUNT_ATTRIBUTES, limit=2)
-            found += [Account(connection, client, entry.text("sAMAccountName") or "", entry) for entry in entries]
+        found += accounts_where(connection, condition)
     if len(found) != 1:
         raise NotVerified(f"{provider.Claim} names {'several accounts' if found else 'no account'}")
     account = found[0]

@@ -14,7 +14,7 @@ from core.call import SupervisionLevel
 from keys.models import ApiKey, Person, Role, SecondFactor
 from tests.approvals.proposals import hold
 from tests.audit.calls import make_call
-from tests.support.cast import PASSWORD, Answer, Console, make_integration, make_person, permissions
+from tests.support.cast import Answer, Console, make_integration, make_person, permissions
 from tests.support.configuration import Configure
 
 pytestmark = pytest.mark.django_db
@@ -124,7 +124,7 @@ BEHIND_THE_KEY = {
     "another role": _gives_another_role,
     "a wider role": _rest("PATCH", "roles/{role}", {"permissions": [READ, DECIDE]}),
     "an owner who may do more": _rest("PATCH", "users/{owner}", {"permissions": [READ, DECIDE]}),
-    "an owner whose password they know": _rest("PATCH", "users/{owner}", {"password": LONG}),
+    "an owner whom they sent a link": _rest("POST", "users/{owner}/invite"),
     "an owner without a second factor": _resets_the_second_factor,
     "a wider group of the owner": _widens_a_group,
 }
@@ -170,7 +170,7 @@ def own_key(requester: Console) -> ApiKey:
 
 
 def make_account(console: Console, username: str, *may: str) -> Console:
-    body = {"username": username, "password": PASSWORD, "permissions": list(may)}
+    body = {"username": username, "permissions": list(may)}
     answer = console.post("/rest/users", body)
     assert answer.status == 201, answer
     return Console(Person.objects.get(username=username))
@@ -188,8 +188,8 @@ def test_an_account_that_was_made_by_one_that_the_requester_made(requester: Cons
 
 @pytest.mark.parametrize(
     "body",
-    [{"password": PASSWORD}, {"permissions": [DECIDE, READ]}, {"active": True}],
-    ids=["password", "permissions", "activated"],
+    [{"permissions": [DECIDE, READ]}, {"active": True}],
+    ids=["permissions", "activated"],
 )
 def test_an_account_that_the_requester_changed(body: dict[str, Any], requester: Console, own_key: ApiKey) -> None:
     person = make_person(may=[DECIDE])

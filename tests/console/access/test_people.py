@@ -63,7 +63,7 @@ def test_the_list_says_who_may_what(console: Console, ada: Person) -> None:
     ada.groups.add(readers)
     Person.objects.filter(pk=make_person("gone").pk).update(is_active=False)
     page = text_of(console.get("/console/people/"))
-    assert "ada Active local 1 permission and those of Readers off never" in page
+    assert "ada Active local 1 permission and those of Readers off has not signed in yet" in page
     assert "grace Active local Superuser off" in page
     assert "gone Deactivated" in page
     assert "gone" not in text_of(console.get("/console/people/?active=true&name="))
@@ -89,16 +89,15 @@ def test_a_person_is_made_named_and_given_permissions(console: Console) -> None:
     fields: dict[str, Any] = {
         "username": "alan",
         "displayName": "Alan Turing",
-        "password": "an unusual phrase",
         "permissions": [READ],
     }
-    weak = console.submit("/console/people/new", **{**fields, "password": "password"})
+    weak = console.submit("/console/people/new", **{**fields, "email": "none"})
     assert weak.status == 400
-    assert 'id="password-error"' in fields_of(weak)
+    assert 'id="email-error"' in fields_of(weak)
     assert 'value="alan"' in fields_of(weak)
-    assert 'value="password"' not in fields_of(weak)
-    assert "The account was created." in followed(console, console.submit("/console/people/new", **fields))
-    assert sign_in("alan", "an unusual phrase") == 200
+    shown = console.submit("/console/people/new", **fields).headers["Location"]
+    assert "http://testserver/console/invitation#" in fields_of(console.get(shown))
+    assert "/console/invitation" not in fields_of(console.get(shown)), "shown once"
     alan = Person.objects.get(username="alan")
     path, seen = f"/console/people/{alan.public_id}", version_of(console, alan)
     given = console.submit(f"{path}/permissions", version=seen, permissions=[READ, UNLOCK])
@@ -126,15 +125,10 @@ def test_deactivating_ends_sessions_and_keys(
     assert integration.get("/api/me").status == 200
 
 
-def test_a_new_password_ends_the_sessions(console: Console, ada: Person, path: str) -> None:
-    elsewhere = Console(ada)
-    weak = console.submit(f"{path}/password", password="short")
-    assert (weak.status, 'id="password-error"' in fields_of(weak)) == (400, True)
-    assert "<details open><summary>Set a password" in fields_of(weak)
-    told = followed(console, console.submit(f"{path}/password", password="an unusual phrase"))
-    assert "The password is set." in told
-    assert elsewhere.get("/rest/me").status == 401
-    assert (sign_in("ada", PASSWORD), sign_in("ada", "an unusual phrase")) == (401, 200)
+def test_a_link_takes_the_place_of_a_lost_password(console: Console, ada: Person, path: str) -> None:
+    assert "New link to sign in…" in text_of(console.get(path))
+    shown = console.submit(f"{path}/invite").headers["Location"]
+    assert "It is shown this once, and good once, for 72 hours." in text_of(console.get(shown))
 
 
 def test_a_lost_second_factor_is_reset(console: Console, ada: Person, path: str) -> None:
@@ -155,8 +149,8 @@ def test_nobody_changes_whoever_is_above_them(ada: Person, path: str) -> None:
     helper = Console(make_person("helper", may=MANAGES))
     page = fields_of(helper.get(path))
     assert "You cannot change ada, who may do what you may not." in page
-    for form in ("permissions", "names", "password", "deactivate", "second-factor/reset", "delete"):
-        assert helper.submit(f"{path}/{form}", password="an unusual phrase").status == 403, form
+    for form in ("permissions", "names", "invite", "deactivate", "second-factor/reset", "delete"):
+        assert helper.submit(f"{path}/{form}").status == 403, form
         assert f'{path}/{form}"' not in page or form == "delete", form
     assert second_factor.is_on(ada)
     above = Console(make_person(may=[*MANAGES, READ]))
@@ -169,10 +163,9 @@ def test_what_is_ones_own_is_done_on_the_own_page() -> None:
     path = f"/console/people/{ada.person.public_id}"
     page = fields_of(ada.get(path))
     assert 'href="/console/account">Your own account</a>' in page
-    for form in ("password", "deactivate", "second-factor/reset", "delete"):
+    for form in ("invite", "deactivate", "second-factor/reset", "delete"):
         assert f'{path}/{form}"' not in page
-        if form != "password":
-            assert ada.submit(f"{path}/{form}").status == 409, form
+        assert ada.submit(f"{path}/{form}").status == 409, form
     assert Person.objects.get().is_active
 
 
@@ -187,9 +180,9 @@ def test_who_may_only_look_sees_no_forms(path: str) -> None:
     assert "Read objects" in page
     assert "<form" not in page.split("<main")[1]
     assert "/console/people/new" not in fields_of(reader.get("/console/people/"))
-    for form in ("names", "password", "deactivate", "second-factor/reset", "delete"):
-        assert reader.submit(f"{path}/{form}", password="an unusual phrase").status == 403, form
-    assert reader.submit("/console/people/new", username="x", password="an unusual phrase").status == 403
+    for form in ("names", "invite", "deactivate", "second-factor/reset", "delete"):
+        assert reader.submit(f"{path}/{form}").status == 403, form
+    assert reader.submit("/console/people/new", username="x").status == 403
 
 
 def test_who_may_not_see_people_gets_neither_link_nor_page(path: str) -> None:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from audit.models import EndpointFormat, WebhookDelivery, WebhookEndpoint
 from core.configuration_sections import OidcProvider
+from directory.models import DirectoryConnection
 from keys.models import Person, PersonSession
 from keys.sign_in import break_glass, second_factor
 from keys.sign_in.oidc import providers
@@ -130,6 +131,15 @@ def test_it_works(client: Client, provider: Provider, ada: UUID, directory: Dire
     asked = dict(parse_qsl(place.query))
     assert asked["post_logout_redirect_uri"] == "http://testserver/console/sign-in"
     assert asked["id_token_hint"].count(".") == 2
+
+
+def test_a_prepared_person_is_found(client: Client, provider: Provider, ada: UUID) -> None:
+    grace = Console(make_person("grace", superuser=True))
+    body = {"directory": str(DirectoryConnection.objects.get().pk), "account": str(ada)}
+    made = grace.post("/rest/users/prepare", body).body["id"]
+    assert grace.patch(f"/rest/users/{made}", {"permissions": ["directory.read_object"]}).status == 200
+    sign_in(client, provider)
+    assert client.get("/rest/me").json()["permissions"] == ["directory.read_object"]
 
 
 def _exchange_keys(provider: Provider) -> None:
