@@ -51,7 +51,7 @@ class OperationRecordAdmin(ReadOnlyAdmin):
     list_per_page = 50
     show_full_result_count = False
     fieldsets = (
-        (None, {"fields": ("at", "completed_at", "operation", "outcome", "code", "reason")}),
+        (None, {"fields": ("at", "completed_at", "operation", "reads", "outcome", "code", "reason")}),
         ("By whom", {"fields": ("owner", "key_name", "credential_id", "surface", "client_address", "request_id")}),
         (
             "What",

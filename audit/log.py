@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce, Greatest
 from audit.chain.seals import mac_of
 from audit.identifiers import new_identifier
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
-from audit.read_buffer import reads
+from audit.read_buffer import reads, reads_together
 from audit.redact import redacted
 from core import tracing
 from core.background_writer import BackgroundWriter
@@ -219,8 +219,13 @@ def record_read(
     outcome: str = Outcome.SUCCEEDED,
     code: str | None = None,
 ) -> None:
-    """Record a read, which reaches the database within a second. Neither waits for the database nor raises."""
-    reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code, call_id=None))
+    """Record a read, which reaches the database within a second. Neither waits for the database nor raises.
+
+    A key may have it wait for a minute, for others that are alike.
+    """
+    is_for_several = call.credential.aggregates_reads and outcome == Outcome.SUCCEEDED
+    buffer = reads_together if is_for_several else reads
+    buffer.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code, call_id=None))
 
 
 def complete(record_id: UUID, **outcome: Any) -> bool:

@@ -72,6 +72,7 @@ class OperationRecord(models.Model):
     It has no foreign keys: a record outlives the people, keys, directories and change requests it names.
 
     - `raised_access` lists, in sentences, what a change of the gateway's own tables newly lets somebody do; else None.
+    - `reads` is how many reads, from `at` to `completed_at`, the record stands for (`audit.read_buffer`); else None.
     - `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
       take the record: first the writer's deadline, then the settler's lease. Neither leaves the gateway.
     - `call_id` identifies the request that made a change (`Call.call_id`); the records of a batch share it. Reads and
@@ -108,6 +109,7 @@ class OperationRecord(models.Model):
     server = models.CharField(max_length=255, null=True)
     reversible = models.CharField(max_length=16, choices=Reversible, default=Reversible.NONE)
     raised_access = models.JSONField(null=True)
+    reads = models.IntegerField(null=True)
     evidence = models.JSONField(null=True)
     settle_at = models.DateTimeField(null=True)
     settle_attempts = models.PositiveIntegerField(default=0)

@@ -1,5 +1,9 @@
-"""Buffers records of reads for half a second; one thread then writes them to the database."""
+"""Buffers records of reads for half a second; one thread then writes them to the database.
 
+Those of keys that ask for it wait for a minute, and those that are alike become one.
+"""
+
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
@@ -94,3 +98,20 @@ def _unchanged(value: Any) -> Any:
 
 reads: Final = BackgroundWriter("reads-to-log", _write, delay=0.5)
 """This process's buffer. What does not fit is only counted, and the count logged once the database is back."""
+
+_OF_ONE_READ: Final = {"id", "at", "completed_at", "request_id", "batch_index"}
+
+
+def _put_together(records: list[Facts]) -> bool:
+    """Pass on one record for those that differ in nothing but time and request; it names the first request."""
+    alike: dict[tuple[Any, ...], list[Facts]] = defaultdict(list)
+    for record in records:
+        alike[tuple(value for name, value in sorted(record.items()) if name not in _OF_ONE_READ)].append(record)
+    for first, *others in alike.values():
+        together = {"completed_at": others[-1]["at"], "reads": 1 + len(others)} if others else {}
+        reads.add({**first, **together})
+    return True
+
+
+reads_together: Final = BackgroundWriter("alike-reads", _put_together, delay=60.0, batch=10_000, ends_before=1)
+"""Where reads wait for others that are alike."""

@@ -28,8 +28,9 @@ class FoldedJson(TypedDict):
 class RecordJson(TypedDict):
     """`raisesAccess` is there only for a change of the gateway's own tables that lets somebody do more than before: it
     says in words what. `callId` is the gateway's own identifier of the request that made a change: the changes of one
-    batch share it, and nothing else does. `reverts` is the record that this change took back, and `changeRequestStatus`
-    says of a `queued` record what became of the request.
+    batch share it, and nothing else does. `reads` is there if the record stands for several reads of a key, from `at`
+    to `completedAt`. `reverts` is the record that this change took back, and `changeRequestStatus` says of a `queued`
+    record what became of the request.
     """
 
     id: Id
@@ -56,6 +57,7 @@ class RecordJson(TypedDict):
     reversible: Annotated[str, documented_as(Reversible)]
     callId: NotRequired[Id]
     raisesAccess: NotRequired[list[str]]
+    reads: NotRequired[int]
     reverts: NotRequired[Id]
     changeRequestStatus: NotRequired[str]
 
@@ -115,6 +117,8 @@ def record_as_json(record: OperationRecord) -> RecordJson:
         given["callId"] = str(record.call_id)
     if record.raised_access:
         given["raisesAccess"] = record.raised_access
+    if record.reads is not None:
+        given["reads"] = record.reads
     if (reverted := reverted_by(record.reason)) is not None:
         given["reverts"] = str(reverted)
     return as_record(RecordJson, record, **given)

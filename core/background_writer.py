@@ -15,7 +15,8 @@ class BackgroundWriter(Generic[_Item]):
 
     `write` gets at most `batch` items and returns whether it could write them; if not, it is called again after `retry`
     seconds. Items wait `delay` seconds for others to be written with them. The thread starts with the first item, so
-    never before a fork. A process that exits in order writes what is waiting; one that is killed loses it.
+    never before a fork. A process that exits in order writes what is waiting; one that is killed loses it. A queue
+    whose items go to another one `ends_before` it.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class BackgroundWriter(Generic[_Item]):
         batch: int = 500,
         capacity: int = 20_000,
         retry: float = 1.0,
+        ends_before: int = 0,
     ) -> None:
         self._name = name
         self._write = write
@@ -34,6 +36,7 @@ class BackgroundWriter(Generic[_Item]):
         self.batch = batch
         self.capacity = capacity
         self.retry = retry
+        self.ends_before = ends_before
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
 
@@ -76,7 +79,7 @@ class BackgroundWriter(Generic[_Item]):
     def _start(self) -> None:
         # Not atexit, which children of multiprocessing skip; and after the fork, where finalizers are cleared.
         if self._thread is None:
-            Finalize(None, self.flush, exitpriority=10)
+            Finalize(None, self.flush, exitpriority=10 + self.ends_before)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 

@@ -94,7 +94,8 @@ class CredentialRef:
     An agent's `id` is its OAuth client's, which agents of several people may share; `grant_id` is its person's consent.
     If `withdraws_own_only`, it may withdraw what it has asked for, and nothing else of its person's. `by_passkey` is
     whether the session began with a passkey, `confirmed_by_passkey` whether one was used for this very call. `acr` and
-    `amr` are what the provider said of the sign-in at which the session began.
+    `amr` are what the provider said of the sign-in at which the session began. If `aggregates_reads`, reads of a minute
+    that are alike are one record.
     """
 
     kind: CredentialKind
@@ -103,6 +104,7 @@ class CredentialRef:
     expires_at: datetime | None = None
     grant_id: UUID | None = None
     withdraws_own_only: bool = False
+    aggregates_reads: bool = False
     by_passkey: bool = False
     confirmed_by_passkey: bool = False
     acr: str = ""

@@ -222,6 +222,12 @@ class CreateApiKey(Body):
     allowed_addresses: Addresses = Field(default_factory=list)
     supervision_level: Level = _DEFAULT_LEVEL
     passwords_to_requester: PasswordsToRequester = False
+    aggregates_reads: Annotated[
+        bool,
+        Field(
+            description="Whether reads that are alike and succeed within a minute are one record, with their number."
+        ),
+    ] = False
     destructive_changes_per_hour: int | None = _budget("destructive changes in an hour")
     destructive_changes_per_day: int | None = _budget("destructive changes in a day")
     security_changes_per_hour: int | None = _budget("security changes in an hour")
@@ -277,6 +283,7 @@ class ApiKeyRecord(TypedDict):
     allowedAddresses: list[str]
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)]
     passwordsToRequester: bool
+    aggregatesReads: bool
     destructiveChangesPerHour: int | None
     destructiveChangesPerDay: int | None
     securityChangesPerHour: int | None

@@ -45,6 +45,7 @@ def key_access_widened(before: Access | None, after: Access) -> list[str]:
         (_reaches_further(before, after), message("the key's role reaches further parts of the directory")),
         (before["owner"] != after["owner"], message("the key acts as somebody else")),
         (after["passwords"] > before["passwords"], message("generated passwords go to the key's owner")),
+        (after["aggregates"] > before["aggregates"], message("reads of the key are recorded together")),
         _fewer_changes_wait(before, after),
         (_is_budget_raised(before, after), message("more changes of the key may be made without a person")),
         (
@@ -220,6 +221,7 @@ def describe_key(key: ApiKey) -> Facts:
             "expires_at": key.expires_at,
             "level": key.supervision_level,
             "passwords": key.passwords_to_requester,
+            "aggregates": key.aggregates_reads,
             "budgets": {name: getattr(key, name) for name in BUDGETS},
             "directories": tuple(sorted(str(link.connection_id) for link in links)),
             "revoked": key.revoked_at is not None,

@@ -1,9 +1,7 @@
-"""The archive of a month: its complete records in one file, which verifies alone, without the database.
+"""Writes the archive of a month: its complete records in one file, which verifies alone (`audit.verify_archive`).
 
-The file is compressed text. Its first line says what it holds, each further one is a record, and the last has the
-number of records and a MAC, under the log key, of all lines before. What is new in the log has to verify first, and a
-record is taken only as an unchanged seal names it: so the archive proves what the log proved when it was made, on any
-machine that has the keys.
+What is new in the log has to verify first, and a record is taken only as an unchanged seal names it: so the archive
+proves what the log proved when it was made, on any machine that has the keys.
 """
 
 import gzip
@@ -20,11 +18,10 @@ from django.conf import settings
 from django.db.models import BinaryField, Exists, OuterRef, Value
 
 from audit.chain import sealing
+from audit.chain.removals import find_closed, find_seal
 from audit.chain.row_checks import AT_ONCE, MalformedRow, read_by_key
 from audit.chain.seals import (
     FINAL,
-    archive_mac,
-    is_archive_mac,
     is_authentic,
     is_successor,
     matches_entry,
@@ -34,9 +31,9 @@ from audit.chain.seals import (
 from audit.chain.verification import course_after_last, find_tampering
 from audit.identifiers import identifier_bounds
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, UnsealedRecord
+from audit.verify_archive import FORMAT, archive_mac
 from core.shapes import render_timestamp
 
-_FORMAT: Final = "directory-management-gateway operations log 1"
 _NOT_OF_A_RECORD: Final = {"mac", "seal", "sealed_as", "evidence", "settle_at", "settle_attempts"}
 _COLUMNS: Final = [
     field.attname for field in OperationRecord._meta.concrete_fields if field.attname not in _NOT_OF_A_RECORD
@@ -45,10 +42,6 @@ _COLUMNS: Final = [
 
 class NotArchived(Exception):
     """Why there is no archive."""
-
-
-class NotGenuine(Exception):
-    """Why a file is no archive that the gateway made."""
 
 
 def write_archive(file: Path, *, start: datetime, end: datetime) -> int:
@@ -60,6 +53,8 @@ def write_archive(file: Path, *, start: datetime, end: datetime) -> int:
     if finding := next(find_tampering(course=course_after_last()), None):
         raise NotArchived(f"{finding.sentence}.")
     first, end_id = identifier_bounds(start)[0], identifier_bounds(end)[0]
+    if first < find_closed().kept_from:
+        raise NotArchived("Records of that month were removed already.")
     digest, count = hashlib.sha256(), 0
     with file.open("xb") as raw:
         try:
@@ -70,13 +65,13 @@ def write_archive(file: Path, *, start: datetime, end: datetime) -> int:
                     digest.update(text)
                     packed.write(text)
 
-                put({"archive": _FORMAT, "month": f"{start:%Y-%m}", "key": name_of_key(settings.LOG_KEYS[0])})
+                put({"archive": FORMAT, "month": f"{start:%Y-%m}", "key": name_of_key(settings.LOG_KEYS[0])})
                 for record in _sealed_records(first, end_id):
                     put({name: _plain(getattr(record, name)) for name in _COLUMNS})
                     count += 1
                 _require_all(count, first, end_id)
                 content = {"records": count, "digest": digest.hexdigest()}
-                put({**content, "mac": archive_mac(content)})
+                put({**content, "mac": archive_mac(content, settings.LOG_KEYS[0])})
         except BaseException:
             with suppress(OSError):
                 file.unlink()
@@ -93,8 +88,7 @@ def _sealed_records(first: UUID, end: UUID) -> Iterator[OperationRecord]:
     }
     seals = LogSeal.objects.alias(last=last_named, first=first_named).filter(**bounds).order_by("number")
     for number in list(seals.values_list("number", flat=True)):
-        found = read_by_key(LogSeal, [number - 1, number])
-        seal, before = found.get(number), found.get(number - 1)
+        seal, before = read_by_key(LogSeal, [number]).get(number), find_seal(number - 1)
         if not isinstance(seal, LogSeal) or isinstance(before, MalformedRow) or not is_successor(seal, before):
             raise NotArchived(f"The operations log was tampered with: seal {number} was changed.")
         named = unpack(bytes(seal.entries))
@@ -116,38 +110,6 @@ def _require_all(count: int, first: UUID, end: UUID) -> None:
     complete = OperationRecord.objects.filter(~listed, id__gte=first, id__lt=end).exclude(outcome__in=OPEN_OUTCOMES)
     if complete.count() != count:
         raise NotArchived("The seals do not name each record of that month once.")
-
-
-def read_archive(file: Path) -> tuple[str, int]:
-    """The month of an archive and the number of its records. Raises NotGenuine unless the gateway made all of it."""
-    digest, count, month = hashlib.sha256(), 0, ""
-    try:
-        with gzip.open(file, "rb") as packed:
-            before: bytes | None = None
-            for number, line in enumerate(packed):
-                if number == 1:
-                    month = _month_of(before or b"")
-                if before is not None:
-                    digest.update(before)
-                    count += 1
-                before = line
-        last = json.loads(before or b"")
-        content = {"records": last["records"], "digest": digest.hexdigest()}
-        is_ours = month and last["records"] == count - 1 and is_archive_mac(content, str(last["mac"]))
-    except (EOFError, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            raise
-        raise NotGenuine("It is cut off, or no archive of the operations log.") from None
-    if not is_ours:
-        raise NotGenuine("It was changed, or was not made under any of the log keys at hand.")
-    return month, count - 1
-
-
-def _month_of(header: bytes) -> str:
-    found = json.loads(header)
-    if found["archive"] != _FORMAT:
-        raise ValueError
-    return str(found["month"])
 
 
 def _plain(value: Any) -> Any:

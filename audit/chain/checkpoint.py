@@ -21,6 +21,7 @@ from redis import Redis, RedisError
 from typing_extensions import TypedDict
 
 from audit.chain import seals
+from audit.chain.removals import has_seal
 from audit.chain.row_checks import UNREADABLE
 from audit.models import LogSeal
 from core.redis.clients import redis_client
@@ -135,8 +136,8 @@ def is_checkpoint_behind() -> bool:
 
 
 def is_in_log(checkpoint: Head) -> bool:
-    """Whether the log still has the checkpoint's seal."""
-    return LogSeal.objects.filter(number=checkpoint["seal"], mac=checkpoint["mac"]).exists()
+    """Whether the log still has the checkpoint's seal, or had it until it was closed."""
+    return has_seal(checkpoint["seal"], checkpoint["mac"])
 
 
 def describe_loss(checkpoint: Head) -> str:

@@ -15,7 +15,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast, Substr
 
 from audit.chain.row_checks import MalformedRow, read_keys, read_rows
-from audit.chain.seals import ENTRY_BYTES, FINAL, OPEN, REMOVED, SEALS, TABLE, Entry, find_entries, unpack
+from audit.chain.seals import ENTRY_BYTES, FINAL, OPEN, SEALS, TABLE, Entry, find_entries, unpack
 from audit.models import LogSeal, OperationRecord, UnsealedRecord
 
 _DIGITS: Final = 7
@@ -182,7 +182,7 @@ def _named_in(buckets: set[str], newest_seal: int) -> set[UUID]:
         if not isinstance(seal, MalformedRow) and len(seal.entries) % ENTRY_BYTES == 0:
             entries = unpack(bytes(seal.entries))
             known.update(
-                each.record_id for each in entries if each.phase != REMOVED and bucket_of(each.record_id) in buckets
+                each.record_id for each in entries if each.is_of_record and bucket_of(each.record_id) in buckets
             )
     return known
 

@@ -1,15 +1,18 @@
 """Removes old records from the operations log so that verification can tell the removal from tampering.
 
-It removes complete, sealed records. Open ones, and those that the gateway did not write, stay. The seals stay, too:
-they are small and keep the chain whole. A seal of its own states under its MAC that all complete records before a
-moment were removed, and how many, so that any other missing record is noticed.
+It removes complete, sealed records. Open ones, and those that the gateway did not write, stay. A seal of its own
+states under its MAC that all complete records before a moment were removed, and how many, so that any other missing
+record is noticed. Then the seals at the beginning of the chain that name nothing which stays are closed (`removals`).
 
 A month that is a partition and of which nothing stays is dropped, which gives its room back; others are removed row by
 row.
 """
 
-from datetime import UTC, datetime
-from typing import Final, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final, TypeVar, cast
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -17,17 +20,35 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from audit.chain import months, sealing
+from audit.chain import counting, marks, months, sealing
 from audit.chain.months import Month, find_months
-from audit.chain.seals import deletions_allowed, removal_entry, seal_after
+from audit.chain.presence import NOTHING
+from audit.chain.removals import Removal, find_closed, find_removals
+from audit.chain.seals import (
+    ENTRY_BYTES,
+    FINAL,
+    OPEN,
+    Entry,
+    deletions_allowed,
+    digest_entries,
+    is_successor,
+    removal_entry,
+    seal_after,
+    unpack,
+)
 from audit.chain.verification import course_after_last, find_tampering
-from audit.chain.walk import Removal, find_removals
 from audit.identifiers import identifier_bounds
-from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, UnsealedRecord
+from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs, UnsealedRecord
 
 RECORDS_AT_ONCE: Final = 10_000
 """Records removed in one transaction, for whose end the writers of the log wait."""
+SEALS_AT_ONCE: Final = 500
+"""Seals closed in one transaction."""
+CLOSED_AFTER: Final = timedelta(days=1)
+"""How old a month's end must be for its seals to be closed. By then whoever writes late has written."""
 _ATTEMPTS: Final = 10
+
+_Result = TypeVar("_Result")
 
 
 class NotRemoved(Exception):
@@ -63,6 +84,8 @@ def remove_records(*, before: datetime) -> int:
                 removed, last = removed + removal.removed, removal
     while removal := _remove_some(kept_from, last):
         removed, last = removed + removal.removed, removal
+    if before < timezone.now() - CLOSED_AFTER and not marks.are_wanted():
+        _close_seals()
     return removed
 
 
@@ -71,10 +94,14 @@ def _month_of(moment: datetime) -> datetime:
 
 
 def _remove_some(kept_from: UUID, last: Removal | None) -> Removal | None:
+    return _until_sealed(lambda: _remove_oldest(kept_from, last))
+
+
+def _until_sealed(action: Callable[[], _Result]) -> _Result:
     for _ in range(_ATTEMPTS):
         try:
             with transaction.atomic():
-                return _remove_oldest(kept_from, last)
+                return action()
         except IntegrityError:  # a worker, which seals every two seconds, took the seal's number
             continue
     raise NotRemoved("The log is being sealed all the time; try again.")
@@ -150,3 +177,78 @@ def _remove_oldest(kept_from: UUID, last: Removal | None) -> Removal | None:
         if deleted != count:
             raise NotRemoved("Somebody else deletes records at this moment.")
     return Removal(seal.number, kept_from, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Closable:
+    """So many seals from `first` to `last`, with `complete` records that are gone and entries of `opened` ones."""
+
+    first: int
+    last: LogSeal
+    seals: int
+    opened: list[Entry]
+    complete: int
+
+
+def _close_seals() -> None:
+    """Remove the seals at the beginning of the chain that name no complete record which is still there.
+
+    Each transaction leaves the log consistent. Seals whose records statistics have not counted yet stay.
+    """
+    removals = find_removals()
+    kept_from = removals[-1].kept_from if removals else NOTHING
+    listed = UnsealedRecord.objects.filter(record_id__lt=kept_from).exclude(sealed_as=SealedAs.REFUSED)
+    if not removals or listed.exists():
+        return
+    kept = set(OperationRecord.objects.filter(id__lt=kept_from).values_list("id", flat=True))
+    counted, _ = counting.find_uncounted() or (removals[-1].seal, 0)
+    previous, newest = find_closed().last_seal(), removals[-1].seal
+    removed = sum(removal.removed for removal in removals)
+    while some := _find_closable(previous, kept, kept_from, up_to=counted):
+        previous, removed = some.last, removed - some.complete
+        if removed < 0:
+            raise NotRemoved(
+                f"The operations log was tampered with: {-removed} more records are gone than were removed."
+            )
+        newest = _until_sealed(partial(_close, some, kept_from=kept_from, removed=removed, after=newest))
+
+
+def _find_closable(previous: LogSeal | None, kept: set[UUID], kept_from: UUID, *, up_to: int) -> _Closable | None:
+    seals: list[LogSeal] = []
+    opened: dict[UUID, Entry] = {}
+    complete, first = 0, previous.number + 1 if previous else 1
+    for seal in LogSeal.objects.filter(number__range=(first, up_to)).order_by("number")[:SEALS_AT_ONCE]:
+        if not is_successor(seal, previous):
+            raise NotRemoved(f"The operations log was tampered with: seal {seal.number} was changed.")
+        packed = bytes(seal.entries)
+        if packed[:1] in (OPEN, FINAL):
+            found = [entry for entry in unpack(packed) if entry.record_id in kept] if kept else []
+            is_needed = any(entry.phase == FINAL for entry in found)
+            if (
+                is_needed or packed[1 - ENTRY_BYTES :][:16] >= kept_from.bytes
+            ):  # the last entry has the highest identifier
+                break
+            opened.update((entry.record_id, entry) for entry in found)
+            complete += packed[::ENTRY_BYTES].count(FINAL)
+        seals.append(seal)
+        previous = seal
+    # Those that name no records are worth a digest only in great number, or with others: each is such a one again.
+    while seals and len(seals) < SEALS_AT_ONCE and bytes(seals[-1].entries)[:1] not in (OPEN, FINAL):
+        seals.pop()
+    if not seals:
+        return None
+    return _Closable(first, seals[-1], len(seals), [opened[record_id] for record_id in sorted(opened)], complete)
+
+
+def _close(some: _Closable, *, kept_from: UUID, removed: int, after: int) -> int:
+    """Close seals in the caller's transaction; return the number of the digest. Open records are sealed anew before."""
+    with deletions_allowed(trigger="audit_seals_not_deleted"):
+        deleted, _ = LogSeal.objects.filter(number__range=(some.first, some.last.number)).delete()
+    if deleted != some.seals or find_removals(after=after):
+        raise NotRemoved("Somebody else removes records at this moment.")
+    newest = LogSeal.objects.order_by("-number").first() or some.last
+    for entries in (some.opened, digest_entries(some.last, kept_from, removed)):
+        if entries:
+            newest = seal_after(newest, entries, at=timezone.now())
+            newest.save(force_insert=True)
+    return newest.number

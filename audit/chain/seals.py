@@ -3,8 +3,9 @@
 Both are HMACs under a key that is not in the database. A record's MAC, made with it, covers all that never changes, so
 a record that somebody else inserts or changes is not authentic. A seal covers the records of a moment and its
 predecessor's MAC, so no record can be removed, exchanged or set back to an earlier state. When the gateway itself
-removes old records, the seals stay and another one says so. Seals cannot reveal that the newest ones were cut off
-together with their records; therefore a checkpoint of the head is kept outside the database (`checkpoint`).
+removes old records, and then the seals that named them, another seal says so (`removals`). Seals cannot reveal that the
+newest ones were cut off together with their records; therefore a checkpoint of the head is kept outside the database
+(`checkpoint`).
 
 `sealing` makes seals, `retention` removes old records, `verification` looks for tampering, `archive` keeps months.
 """
@@ -43,21 +44,27 @@ _COLUMNS: Final = tuple(field.attname for field in OperationRecord._meta.concret
 _DEFAULTS: Final = {field.attname: field.get_default() for field in OperationRecord._meta.concrete_fields}
 _AT_FIRST: Final = tuple(sorted(name for name in _COLUMNS if name not in _LATER))
 _AT_LAST: Final = tuple(sorted((*_COLUMNS, "mac")))
-_ADDED: Final = frozenset({"raised_access"})
+_ADDED: Final = frozenset({"raised_access", "reads"})
 """Columns that came later. They are left out while NULL, so that the MACs of older records still hold."""
 
-OPEN, FINAL, REMOVED = b"o", b"f", b"r"
-"""Phases of an entry: a record that was open, identified by its MAC; one that is complete, by a digest of all of it; or
-a removal of the complete records from before a moment."""
+OPEN, FINAL, REMOVED, CLOSED = b"o", b"f", b"r", b"c"
+"""Phases of an entry: a record that was open, identified by its MAC; one that is complete, by a digest of all of it; a
+removal of the complete records from before a moment; or that the seals before one were removed with their records."""
 ENTRY_BYTES: Final = 1 + 16 + 32
+CLOSED_UP_TO: Final = b"\xff" * 8
+"""The beginning of a digest's identifiers, above those of all records: the number of a seal follows."""
 
 
 class Entry(NamedTuple):
-    """One record in a seal, or a removal of the records before `record_id`, whose number is in `digest`."""
+    """One record in a seal; or a removal of the records before `record_id`, whose number is in `digest`."""
 
     phase: bytes
     record_id: UUID
     digest: bytes
+
+    @property
+    def is_of_record(self) -> bool:
+        return self.phase in (OPEN, FINAL)
 
 
 def mac_of(facts: Mapping[str, Any]) -> str:
@@ -104,6 +111,21 @@ def count_removed(entry: Entry) -> int:
     return int.from_bytes(entry.digest)
 
 
+def digest_entries(last: LogSeal, kept_from: UUID, removed: int) -> list[Entry]:
+    """The entries of a digest: the last seal that is closed, with its MAC, and what matters of removed records."""
+    closed = UUID(bytes=CLOSED_UP_TO + last.number.to_bytes(8))
+    stated = kept_from.bytes + removed.to_bytes(16)
+    return [Entry(CLOSED, closed, bytes.fromhex(last.mac)), Entry(CLOSED, closed, stated)]
+
+
+def read_digest(packed: bytes) -> tuple[int, str, UUID, int] | None:
+    """The inverse of `digest_entries`; None if these are entries of something else."""
+    if len(packed) != 2 * ENTRY_BYTES or packed[::ENTRY_BYTES] != 2 * CLOSED:
+        return None
+    (_, closed, mac), (_, _, stated) = unpack(packed)
+    return int.from_bytes(closed.bytes[8:]), mac.hex(), UUID(bytes=stated[:16]), int.from_bytes(stated[16:])
+
+
 def matches_entry(record: OperationRecord, entry: Entry) -> bool:
     """Whether a record is still as its entry in a seal states."""
     if entry.phase == OPEN:
@@ -131,7 +153,7 @@ def find_entries(record_id: UUID) -> Iterator[tuple[int, Entry]]:
     sought = Value(record_id.bytes, output_field=BinaryField())
     around = LogSeal.objects.alias(last=last, first=first).filter(last__gte=sought, first__lte=sought).order_by("last")
     for number, entries in around.values_list("number", "entries").iterator(chunk_size=2):
-        found = (entry for entry in unpack(bytes(entries)) if entry.record_id == record_id and entry.phase != REMOVED)
+        found = (entry for entry in unpack(bytes(entries)) if entry.record_id == record_id and entry.is_of_record)
         yield from ((number, entry) for entry in found)
 
 
@@ -177,16 +199,6 @@ def checkpoint_mac(head: Mapping[str, Any]) -> str:
 def is_checkpoint_mac(head: Mapping[str, Any], code: str) -> bool:
     """Whether the gateway made this checkpoint itself."""
     return _is_code(b"mark", _canonical(head), code)
-
-
-def archive_mac(content: Mapping[str, Any]) -> str:
-    """The MAC of an archive's number of records and digest."""
-    return _code(b"archive", _canonical(content)).hex()
-
-
-def is_archive_mac(content: Mapping[str, Any], code: str) -> bool:
-    """Whether the gateway made this archive itself."""
-    return _is_code(b"archive", _canonical(content), code)
 
 
 def range_mac(verified: VerifiedRange) -> str:
@@ -254,11 +266,11 @@ def _is_same(own: bytes, stored: str) -> bool:
 
 
 @contextmanager
-def deletions_allowed() -> Iterator[None]:
+def deletions_allowed(*, trigger: str = "audit_no_delete") -> Iterator[None]:
     """Allow deletions of records inside the block, in the caller's transaction, if the log is the database user's own.
 
     Only `audit.chain.retention` may use it. If the block fails, the transaction's rollback ends it. On SQLite the
-    trigger is taken off, while nobody else can write.
+    trigger, of records or of seals, is taken off, while nobody else can write.
     """
     if not connection.in_atomic_block:
         # Outside a transaction the log would be unprotected for everybody until the trigger is back.
@@ -267,8 +279,8 @@ def deletions_allowed() -> Iterator[None]:
         if connection.vendor == "postgresql":
             lift, restore = (f"SET LOCAL gateway.removes_records = '{value}'" for value in ("on", "off"))
         else:
-            cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = 'audit_no_delete'")
-            lift, (restore,) = "DROP TRIGGER audit_no_delete", cursor.fetchone()
+            cursor.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = %s", [trigger])
+            lift, (restore,) = f"DROP TRIGGER {trigger}", cursor.fetchone()
         cursor.execute(lift)
         yield
         cursor.execute(restore)

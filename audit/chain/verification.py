@@ -15,7 +15,6 @@ from django.db import transaction
 from django.db.models import Max, Min
 from redis.exceptions import RedisError
 
-from audit.chain import verified_ranges
 from audit.chain.checkpoint import Head, describe_loss, find_checkpoint, is_in_log
 from audit.chain.presence import NOTHING, NamedRecords, Stock, find_unnamed, take_stock
 from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key
@@ -29,7 +28,7 @@ from audit.chain.seals import (
     verification_mac,
 )
 from audit.chain.verified_ranges import Course, find_ranges
-from audit.chain.walk import Finding, Progress, Walk, in_chunks
+from audit.chain.walk import PUT_BACK, Finding, Progress, Walk, in_chunks
 from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord, SealedAs, UnsealedRecord
 from core.database.time_limit import QueryTookTooLong, time_limit
 from core.shapes import render_timestamp
@@ -106,8 +105,8 @@ def find_seals_by_key() -> dict[str, tuple[int, int]]:
 
     Of seals that were verified it is known, so that only those after them are read.
     """
-    ranges = (verified.learnt for verified in find_ranges() if verified.learnt.knows_beginning)
-    known = next((learnt for learnt in ranges if verified_ranges.is_in_log(learnt)), None)
+    ranges = (verified for verified in find_ranges() if verified.learnt.knows_beginning)
+    known = next((verified.learnt for verified in ranges if verified.is_in_log), None)
     found = {key: (first, last) for key, (first, last) in known.keys.items()} if known else {}
     new = LogSeal.objects.filter(number__gt=known.last) if known else LogSeal.objects.all()
     for key, first, last in new.order_by().values_list("key").annotate(first=Min("number"), last=Max("number")):
@@ -190,19 +189,20 @@ def _walk_and_compare(walk: Walk, course: Course, head: Head | None, checkpoint:
     if checkpoint and not is_in_log(checkpoint):
         yield Finding(None, describe_loss(checkpoint))
     for verified in ranges:
-        if not verified_ranges.is_in_log(verified.learnt):
+        if not verified.is_in_log:
             at = render_timestamp(verified.at)
             yield Finding(
                 None, f"the log was cut or made anew: it was verified up to seal {verified.learnt.last}, {at}"
             )
     gaps.load_new_removals()
     removed_before = gaps.removals[-1].kept_from if gaps.removals else NOTHING
-    yield from _check_unsealed(walk.named, stock, progress, removed_before)
+    yield from _check_unsealed(walk, stock, removed_before)
     yield from _check_open(walk.named, stock)
 
 
-def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress, removed_before: UUID) -> Iterator[Finding]:
+def _check_unsealed(walk: Walk, stock: Stock, removed_before: UUID) -> Iterator[Finding]:
     """Check the records that are listed to be sealed, those of the last seconds, and find those that are nowhere."""
+    named = walk.named
     for some in in_chunks(map(UUID, sorted(stock.listed))):
         records = read_by_key(OperationRecord, some)
         for record_id in some:
@@ -213,8 +213,12 @@ def _check_unsealed(named: NamedRecords, stock: Stock, progress: Progress, remov
                 yield _malformed(record)
             elif not is_authentic(record):
                 yield Finding(record_id, "was inserted or changed")
-            elif record_id not in named.open:
-                progress.unsealed += 1
+            elif record_id in named.open:
+                continue
+            elif record_id < walk.closed.kept_from:
+                yield Finding(record_id, PUT_BACK)
+            else:
+                walk.progress.unsealed += 1
     for key in find_unnamed(named, stock, removed_before=removed_before):
         yield _malformed(key) if isinstance(key, MalformedRow) else Finding(key, "is in no seal")
 

@@ -25,9 +25,10 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Max
 
 from audit.chain.presence import NOTHING, bucket_of
-from audit.chain.row_checks import UNREADABLE, MalformedRow, read_by_key, read_rows
-from audit.chain.seals import ENTRY_BYTES, REMOVED, is_authentic_range, range_mac, unpack
-from audit.chain.walk import Finding, Learnt, Progress, Removal, Walk, find_removals
+from audit.chain.removals import Removal, find_closed, find_removals, find_seal, has_seal
+from audit.chain.row_checks import UNREADABLE, MalformedRow, read_rows
+from audit.chain.seals import ENTRY_BYTES, is_authentic_range, range_mac, unpack
+from audit.chain.walk import Finding, Learnt, Progress, Walk
 from audit.identifiers import moment_of, new_identifier
 from audit.models import LogSeal, VerifiedRange
 from core.database import row_lease, shared_clock
@@ -65,6 +66,11 @@ class Verified:
     whole_at: datetime
     learnt: Learnt
 
+    @property
+    def is_in_log(self) -> bool:
+        """Whether the log still has the last seal of the range."""
+        return has_seal(self.learnt.last, self.learnt.mac)
+
 
 def find_ranges() -> list[Verified]:
     """The verified ranges that are the gateway's own, the last first."""
@@ -80,14 +86,9 @@ def find_ranges() -> list[Verified]:
     ]
 
 
-def is_in_log(learnt: Learnt) -> bool:
-    """Whether the log still has the last seal of a range."""
-    return LogSeal.objects.filter(number=learnt.last, mac=learnt.mac).exists()
-
-
 def forget_lost_ranges() -> None:
     """Delete the ranges whose last seal the log does not have, after a restore of the database."""
-    lost = {verified.learnt.last for verified in find_ranges() if not is_in_log(verified.learnt)}
+    lost = {verified.learnt.last for verified in find_ranges() if not verified.is_in_log}
     VerifiedRange.objects.filter(run=None, last__in=lost).delete()
 
 
@@ -112,7 +113,8 @@ class Course:
     @classmethod
     def after_last(cls) -> "Course":
         """After the last verified range; along the whole log if there is none."""
-        return cls(next((verified for verified in find_ranges() if is_in_log(verified.learnt)), None))
+        last = next((verified for verified in find_ranges() if verified.is_in_log), None)
+        return cls(last if last and last.learnt.last >= find_closed().last else None)
 
     @property
     def first_seal(self) -> int:
@@ -147,19 +149,20 @@ class Course:
 
     def check(self, walk: Walk) -> Iterator[Finding]:
         """Check the seals there are, range by range."""
-        newest, first = newest_seal(), self.first_seal
+        newest, first = newest_seal(), walk.expected
+        beginning = 0 if self.base else first
         while (last := _end_of_range(first)) <= newest:
             if self._take_over(walk, first, last):
                 first = walk.expected
                 continue
             seals = LogSeal.objects.filter(number__lte=last)
-            for finding in walk.check(seals.filter(number__gte=first) if first > 1 else seals):
+            for finding in walk.check(seals.filter(number__gte=first) if first != beginning else seals):
                 self._is_clean = False
                 yield finding
             self._keep(walk)
             first = last + 1
         seals = LogSeal.objects.all()
-        yield from walk.check(seals.filter(number__gte=first) if first > 1 else seals)
+        yield from walk.check(seals.filter(number__gte=first) if first != beginning else seals)
 
     def finish(self, walk: Walk) -> None:
         """Keep that the log is verified as far as the walk went, which found nothing."""
@@ -199,7 +202,7 @@ class Course:
                 others.filter(run=None, first=row.first, last__lte=row.last).delete()
             elif self.run is not None:
                 _save_range(self.run, learnt)
-                VerifiedRange.objects.filter(run=self.run, first__gt=1, first__lte=learnt.last).delete()
+                VerifiedRange.objects.filter(run=self.run, first__gt=learnt.first, first__lte=learnt.last).delete()
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
@@ -242,7 +245,7 @@ def verify_range_of(run: UUID, *, after: int = 0, beat: Callable[[], None] = lam
         return False
     first, last = claimed
     rows = VerifiedRange.objects.filter(run=run, first=first)
-    before = read_by_key(LogSeal, [first - 1]).get(first - 1)
+    before = find_seal(first - 1)
     learnt = None
     if first == 1 or isinstance(before, LogSeal):
         known = before if isinstance(before, LogSeal) else None
@@ -279,11 +282,12 @@ def _claim_next(run: UUID, *, after: int) -> tuple[int, int] | None:
     """Take the first range that nobody has verified or is verifying."""
     newest = newest_seal()
     rows = {row.first: row for row in VerifiedRange.objects.filter(run=run).defer("learnt").order_by("first")}
-    first = after + 1
+    first = max(after, find_closed().last) + 1
     if len(rows) > _MOST_AHEAD:
         return None
-    if 1 in rows and rows[1].at is not None:  # as far as the verification itself has come
-        first = max(first, rows[1].last + 1)
+    lowest = rows[min(rows)] if rows else None
+    if lowest and lowest.at is not None:  # as far as the verification itself has come
+        first = max(first, lowest.last + 1)
     while (last := _end_of_range(first)) <= newest:
         row = rows.get(first)
         is_free = row is None or (row.at is None and not row.in_doubt)
@@ -349,7 +353,7 @@ def _highest_before(first: int) -> UUID:
     highest = NOTHING
     for seal in read_rows(LogSeal.objects.filter(number__range=(first - _SEALS_BEFORE, first - 1)), at_once=20):
         if not isinstance(seal, MalformedRow) and len(seal.entries) % ENTRY_BYTES == 0:
-            named = (entry.record_id for entry in unpack(bytes(seal.entries)) if entry.phase != REMOVED)
+            named = (entry.record_id for entry in unpack(bytes(seal.entries)) if entry.is_of_record)
             highest = max(highest, *named, NOTHING)
     return highest
 

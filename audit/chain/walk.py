@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.db.models.functions import Length
 
 from audit.chain.presence import NOTHING, NamedRecords
+from audit.chain.removals import Closed, Removal, find_closed, find_removals
 from audit.chain.row_checks import AT_ONCE, MalformedRow, read_by_key, read_rows
 from audit.chain.seals import (
     ENTRY_BYTES,
@@ -23,7 +23,6 @@ from audit.chain.seals import (
     OPEN,
     REMOVED,
     Entry,
-    count_removed,
     find_entries,
     is_as_sealed,
     is_successor,
@@ -37,6 +36,7 @@ _Thing = TypeVar("_Thing")
 
 KEY_IS_MISSING: Final = "log key "
 """The prefix of a finding that is not about the log: without a key, what it sealed cannot be checked."""
+PUT_BACK: Final = "was put back after it had been removed"
 _SEALS_AT_ONCE: Final = 20
 
 
@@ -69,31 +69,6 @@ class Progress:
     unsealed: int = 0
     removed: int = 0
     first_seal: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A seal that states that the gateway removed the complete records before `kept_from` from earlier seals."""
-
-    seal: int
-    kept_from: UUID
-    removed: int
-
-
-def find_removals(*, after: int = 0) -> list[Removal]:
-    """The removals after a seal, in order. Ignores seals that the gateway did not make: they justify no removal."""
-    removals = []
-    with_one_entry = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
-    for seal in read_rows(with_one_entry):
-        if isinstance(seal, MalformedRow):
-            continue
-        (entry,) = unpack(bytes(seal.entries))
-        if entry.phase != REMOVED:
-            continue
-        previous = read_by_key(LogSeal, [seal.number - 1]).get(seal.number - 1)
-        if not isinstance(previous, MalformedRow) and is_successor(seal, previous):
-            removals.append(Removal(seal.number, entry.record_id, count_removed(entry)))
-    return removals
 
 
 @dataclass(slots=True)
@@ -221,6 +196,7 @@ class Walk:
     named: NamedRecords
     first: int = 1
     previous: LogSeal | MalformedRow | None = None
+    closed: Closed = field(default_factory=find_closed)
     beat: Callable[[], None] = lambda: None
     """Called now and then."""
     expected: int = 1
@@ -241,12 +217,20 @@ class Walk:
         after: LogSeal | None = None,
         floor: UUID = NOTHING,
     ) -> "Walk":
-        """A walk from the beginning, or `after` a seal, all of whose predecessors name identifiers up to `floor`."""
-        first = after.number + 1 if after else 1
+        """A walk from the beginning, or `after` a seal, all of whose predecessors name identifiers up to `floor`.
+
+        The beginning is the first seal that was not closed.
+        """
+        closed = find_closed()
+        start = after or closed.last_seal()
+        first = start.number + 1 if start else 1
         gaps = ExplainedGaps(removals, floor, first - 1)
-        walk = cls(gaps, progress, NamedRecords(floor=floor), first, after, expected=first)
-        walk.stated_until = removals[-1].seal if removals else 0
-        walk._before = after.mac if after else ""
+        walk = cls(gaps, progress, NamedRecords(floor=floor), first, start, closed, expected=first)
+        if removals and removals[-1].seal >= closed.seal:  # else seals were closed since these were read
+            walk.stated_until = removals[-1].seal
+        walk._before = start.mac if start else ""
+        if start and not after:
+            walk.keys, walk.kept_from = {"": (1, closed.last)}, closed.kept_from
         return walk
 
     @classmethod
@@ -314,12 +298,18 @@ class Walk:
         for some in _with_enough_entries(read_rows(seals, at_once=_SEALS_AT_ONCE)):
             self.beat()
             removals = len(self.gaps.removals)
-            records = _read_named(entry for _, entries in some for entry in entries if entry.phase != REMOVED)
+            records = _read_named(entry for _, entries in some for entry in entries if entry.is_of_record)
             for seal, entries in some:
                 if isinstance(seal, MalformedRow):
                     yield Finding(None, f"seal {seal.key} is malformed: {seal.complaint}")
                     self.expected = int(seal.key) + 1 if seal.key.isdecimal() else self.expected
                     self.previous = seal
+                    continue
+                if seal.number > self.expected:
+                    self._skip_closed()
+                if 0 < seal.number <= self.closed.last:
+                    if seal.number < self.first:  # else it was closed after it had been read
+                        yield Finding(None, f"seal {seal.number} {PUT_BACK}")
                     continue
                 yield from self._check_seal(seal)
                 yield from self._check_entries(seal.number, entries, records, removals)
@@ -337,6 +327,18 @@ class Walk:
         elif not isinstance(self.previous, MalformedRow) and not is_successor(seal, self.previous):
             yield Finding(None, message("seal {number} was changed", number=seal.number))
 
+    def _skip_closed(self) -> None:
+        """Go on behind the seals that were closed since the walk began; how many records these name is not known."""
+        closed = find_closed()
+        if closed.last >= self.expected:
+            self.closed, self.previous, self.expected, self.stated_until = (
+                closed,
+                closed.last_seal(),
+                closed.last + 1,
+                0,
+            )
+            self.gaps.waiting.clear()
+
     def _check_entries(
         self,
         number: int,
@@ -346,8 +348,9 @@ class Walk:
     ) -> Iterator[Finding]:
         """Check the records that a seal names. `removals` were known when they were read."""
         for entry in entries:
-            if entry.phase == REMOVED:
-                self.kept_from = max(self.kept_from, entry.record_id)
+            if not entry.is_of_record:
+                if entry.phase == REMOVED:
+                    self.kept_from = max(self.kept_from, entry.record_id)
                 continue
             self.top = max(self.top, entry.record_id)
             record = records.get(entry.record_id)
@@ -356,12 +359,18 @@ class Walk:
                 self.named.note(number, entry, earlier=earlier)
             if isinstance(record, MalformedRow):
                 yield Finding(entry.record_id, f"is malformed: {record.complaint}")
+            elif self._is_late(number, entry) and not earlier:
+                yield Finding(entry.record_id, PUT_BACK)
             elif (complaint := self._check_entry(number, entry, record, removals, earlier or ())) is not None:
                 yield Finding(entry.record_id, complaint)
 
+    def _is_late(self, number: int, entry: Entry) -> bool:
+        """Whether a record was sealed after all complete ones of its time were removed. An earlier seal has it open."""
+        return number > self.closed.seal and entry.record_id < self.closed.kept_from
+
     def _earlier_entries(self, number: int, entry: Entry) -> list[Entry] | None:
         """The entries of a record in earlier seals, where this walk may not have passed them; None where it has."""
-        if entry.record_id > self.named.floor:
+        if entry.record_id > self.named.floor and not self._is_late(number, entry):
             return None
         return [each for seal, each in find_entries(entry.record_id) if seal < number]
 
@@ -379,7 +388,7 @@ class Walk:
             self.gaps.note(removal, entry)
             return None
         if removal is not None and removal < removals and entry.phase == FINAL:
-            return "was put back after it had been removed"
+            return PUT_BACK
         # Whoever changes a record and has it sealed once more contradicts the seal that it had before.
         is_unchanged = is_as_sealed(record, entry) and all(matches_entry(record, each) for each in earlier)
         return None if is_unchanged else "was changed"

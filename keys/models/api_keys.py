@@ -134,6 +134,13 @@ class ApiKey(models.Model):
         help_text="A password that is generated when an approved reset is applied is shown once to the owner of the "
         "key instead of the approver.",
     )
+    aggregates_reads = models.BooleanField(
+        "reads are recorded together",
+        default=False,
+        db_default=False,
+        help_text="Reads of the same object, or searches, that are alike and succeed within a minute are one record, "
+        "with their number.",
+    )
     destructive_changes_per_hour = models.PositiveIntegerField(
         null=True, blank=True, help_text="Further ones wait for a person. Empty: as configured for all keys."
     )

@@ -185,7 +185,9 @@ def make_key_call(facts: KeyFacts, **request: Any) -> Call:
     key = facts.key
     return Call(
         person=reference_to(key.owner),
-        credential=CredentialRef(CredentialKind.API_KEY, str(key.id), key.name, key.expires_at),
+        credential=CredentialRef(
+            CredentialKind.API_KEY, str(key.id), key.name, key.expires_at, aggregates_reads=key.aggregates_reads
+        ),
         permissions=facts.permissions,
         scopes=facts.scopes,
         supervision=SupervisionLevel(key.supervision_level),

@@ -1,7 +1,7 @@
 """What the tests of the operations log share."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 
 import pytest
@@ -9,8 +9,10 @@ from django.apps import apps
 from django.db import connection
 
 from audit import identifiers
+from audit.chain import retention
 from audit.migrations._append_only import protect_records
 from audit.migrations._claims import make_triggers
+from audit.migrations._closing import let_owner_close
 from audit.migrations._removal import let_owner_remove
 from lab.directory import Directory
 from tests.audit.every_change import World
@@ -37,11 +39,18 @@ def world(integration: Integration, directory: Directory, organizational_unit: s
 
 
 @pytest.fixture
+def seals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seals of removed records stay, as while the release before may come back."""
+    monkeypatch.setattr(retention, "CLOSED_AFTER", timedelta(days=36_500))
+
+
+@pytest.fixture
 def guards_come_back(transactional_db: None) -> Iterator[None]:
     """For tests that take the triggers off, as whoever may alter the tables can."""
     yield
     with connection.schema_editor() as editor:
         protect_records(apps, editor)
         let_owner_remove(apps, editor)
+        let_owner_close(apps, editor)
     with connection.cursor() as cursor:
         make_triggers(cursor, connection)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -104,6 +105,32 @@ def test_one_bad_record_does_not_hold_up_the_others(buffer: BackgroundWriter[Fac
     log.record_read(CALL, operation="users.read")
     assert buffer.flush()
     assert OperationRecord.objects.count() == 2
+
+
+def test_reads_of_a_key_that_are_alike_are_one_record(buffer: BackgroundWriter[Facts]) -> None:
+    """With their number, sealed and verified as others; whatever differs or fails is a record of its own."""
+    key = replace(CALL, credential=replace(CALL.credential, aggregates_reads=True))
+    ada, grace = (log.TargetRef(id=uuid4(), kind="user", distinguished_name=f"CN={each}") for each in ("Ada", "Grace"))
+    for call in (key, key, replace(key, request_id="another"), replace(key, client_address="192.0.2.99"), CALL):
+        log.record_read(call, operation="users.read", target=ada)
+    log.record_read(key, operation="users.read", target=grace)
+    log.record_read(key, operation="users.search")
+    for _ in range(2):
+        log.record_read(key, operation="users.read", target=ada, outcome="failed", code="Auth.Forbidden")
+    assert buffer.flush()
+    assert OperationRecord.objects.count() == 3, "those that are no such reads"
+    assert read_buffer.reads_together.delay == 60
+    assert read_buffer.reads_together.flush()
+    assert buffer.flush()
+    assert OperationRecord.objects.count() == 3 + 4
+    (together,) = OperationRecord.objects.filter(reads__isnull=False)
+    assert (together.reads, together.target_id, together.request_id) == (3, ada.id, CALL.request_id)
+    assert together.at < together.completed_at
+    sealing.seal_records()
+    assert not list(find_tampering())
+    release_records(apps, connection.schema_editor())
+    OperationRecord.objects.filter(id=together.id).update(reads=2)
+    assert [str(finding) for finding in find_tampering()] == [f"record {together.id} was changed"]
 
 
 def write_many(buffer: BackgroundWriter[Facts], count: int) -> None:

@@ -171,9 +171,12 @@ def test_what_is_not_touched_stays(admin: Client, connection: DirectoryConnectio
     key = make_integration(None).key
     ApiKey.objects.filter(pk=key.pk).update(expires_at="2099-01-01T12:34:56Z", passwords_to_requester=True)
     form = change_form(key, expiresAt="2099-01-01", passwordsToRequester="on")
-    assert admin.post(f"/admin/keys/apikey/{key.pk}/change/", {**form, "name": "Payroll"}).status_code == 302
+    form |= {"name": "Payroll", "aggregatesReads": "on"}
+    assert admin.post(f"/admin/keys/apikey/{key.pk}/change/", form).status_code == 302
     after = ApiKey.objects.get(pk=key.pk)
-    assert (after.name, after.passwords_to_requester) == ("Payroll", True)
+    assert (after.name, after.passwords_to_requester, after.aggregates_reads) == ("Payroll", True, True)
+    record = OperationRecord.objects.get(operation="api-keys.update")
+    assert record.raised_access == ["reads of the key are recorded together"]
     assert str(after.expires_at) == "2099-01-01 12:34:56+00:00"
 
 

@@ -6,17 +6,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from audit import security
 from audit.chain import checkpoint
-from audit.chain.archive import NotGenuine, read_archive
 from audit.chain.checkpoint import Head, latest_head
+from audit.chain.removals import find_closed
 from audit.chain.verification import find_tampering, keep_verification
 from audit.chain.verified_ranges import forget_lost_ranges, forget_ranges
 from audit.chain.verifying import course_of_the_night, leading, whole_course
 from audit.chain.walk import Finding, Progress
+from audit.verify_archive import NotGenuine, read_archive
 from core.shapes import render_timestamp
 
 SHOWN = 20
@@ -67,6 +69,8 @@ class Command(BaseCommand):
         if found:
             raise CommandError("\n".join(_lines(found)))
         removed = f", {progress.removed} removed after their time" if progress.removed else ""
+        if closed := find_closed().last:
+            removed += f"; the seals up to {closed} left with their records"
         counted = f"{progress.records} records in {progress.seals} seals, {progress.unsealed} not sealed yet{removed}"
         if course.base is None:
             self.stdout.write(f"The operations log is as it was written: {counted}.")
@@ -84,7 +88,7 @@ class Command(BaseCommand):
 
     def _verify_archive(self, file: Path) -> None:
         try:
-            month, records = read_archive(file)
+            month, records = read_archive(file, settings.LOG_KEYS)
         except NotGenuine as doubt:
             raise CommandError(f"{file}: {doubt}") from None
         except OSError as error:

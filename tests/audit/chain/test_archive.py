@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -18,10 +19,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from audit.chain import archive
+from audit.chain.removals import find_removals
 from audit.chain.seals import SEALS, TABLE
 from audit.chain.verification import find_seals_by_key
 from audit.chain.verified_ranges import Course, forget_ranges
-from audit.chain.walk import Walk, find_removals
+from audit.chain.walk import Walk
 from audit.models import LogSeal, OperationRecord
 from lab.commands import PROJECT
 from tests.audit.chain.sealed_log import execute, key_of
@@ -30,7 +32,7 @@ from tests.audit.conftest import In
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("guards_come_back"),
+    pytest.mark.usefixtures("guards_come_back", "seals_stay"),
     pytest.mark.sqlite,
 ]
 
@@ -70,7 +72,7 @@ def test_a_month_in_a_file(now_is: In, tmp_path: Path) -> None:
 
 
 def test_it_verifies_on_another_machine(now_is: In, tmp_path: Path) -> None:
-    """With the keys, and no database at all."""
+    """With the keys, and no database at all; even without the gateway, by one file and a bare Python."""
     fill(now_is)
     now_is(timezone.now())
     file = tmp_path / "may.gz"
@@ -80,6 +82,14 @@ def test_it_verifies_on_another_machine(now_is: In, tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "verify_operations_log", f"--archive={file}"]
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "The archive of 2021-05 is as it was written: 8 records.\n", done.stderr
+    shutil.copy(PROJECT / "audit" / "verify_archive.py", tmp_path)
+    keys = {"GATEWAY_LOG_KEYS": ", ".join(["another", *settings.LOG_KEYS])}
+    for environment, status in ((keys, 0), ({}, 1)):
+        command = [sys.executable, "-I", "-S", "verify_archive.py", file.name]
+        alone = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert alone.returncode == status
+        assert alone.stdout == (done.stdout if status == 0 else "")
+    assert "under any of the log keys" in alone.stderr
 
 
 def test_every_change_of_the_file_is_found(now_is: In, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
 from tests.audit.conftest import In
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("seals_stay"), pytest.mark.sqlite]
 
 MONTHS = [datetime(2021, month, 1, tzinfo=UTC) for month in (5, 6, 7, 8)]
 """May to July have records; August is the first month that has none."""

@@ -52,7 +52,7 @@ def go_all_the_way(console: Console, role: Role | None, **fields: Any) -> None:
     assert directory is not None
     go(console, "directory", "addresses", directory=fields.get("directory", str(directory.id)))
     go(console, "addresses", "level", allowedAddresses=fields.get("addresses", "127.0.0.1"))
-    passwords = {"passwordsToRequester": "true"} if fields.get("passwords") else {}
+    passwords = {"passwordsToRequester": "true", "aggregatesReads": "true"} if fields.get("passwords") else {}
     go(console, "level", "check", supervisionLevel=fields.get("level", "ask_destructive_security"), **passwords)
 
 
@@ -65,13 +65,15 @@ def test_it_works_with_a_new_role(console: Console) -> None:
     go_all_the_way(console, None, passwords=True)
     assert "checked" in fields_of(console.get(f"{PATH}/level")).partition('name="passwordsToRequester"')[2][:40]
     said = text_of(console.get(f"{PATH}/check"))
-    assert "Generated passwords go to grace." in said
+    assert "Generated passwords go to grace. Reads are recorded together." in said
     for shown in ("HR New", "unlock accounts", "everywhere", "HR import , acting as grace, without an end", "Corp"):
         assert shown in said
     assert not Role.objects.exists(), "nothing is made before the last step"
     page = console.get(make(console).headers["Location"])
     key = ApiKey.objects.get()
     assert key.passwords_to_requester
+    assert key.aggregates_reads
+    assert "Reads are recorded together." in text_of(console.get(f"/console/keys/{key.id}"))
     assert (key.name, key.owner, key.role.name, key.allowed_addresses) == (
         *("HR import", console.person, "HR"),
         ["127.0.0.1"],
