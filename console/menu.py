@@ -34,6 +34,7 @@ MENU = (
     MenuEntry("Approvals", "console:changes", ("change-requests.approve", "change-requests.search")),
     MenuEntry("Scheduled", "console:scheduled", ("change-requests.search-scheduled",)),
     MenuEntry("Browse and search", "console:tree", ("objects.search",), _DIRECTORY),
+    MenuEntry("Calls", "console:call", ("users.unlock", "users.reset-password"), _DIRECTORY),
     MenuEntry("Saved filters", "console:saved-filters", ("saved-filters.list",), _DIRECTORY),
     MenuEntry("Templates", "console:change-templates", ("change-templates.list",), _DIRECTORY),
     MenuEntry("Account states", "console:account-states", ("accounts.search",), _DIRECTORY),

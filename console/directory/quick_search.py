@@ -92,6 +92,17 @@ def find(page: PageContext) -> HttpResponseBase:
     return page.render("directory/_find_found.html" if part else "directory/find.html", context)
 
 
+def find_people(page: PageContext, text: str) -> list[Record]:
+    """The accounts of people with this name or number, also by searches without an index if nothing else finds any."""
+    typed = ParsedQuery.parse(text.replace("\0", "")[:_MAX_LENGTH])
+    found = _search_readable(page, typed, _find_one if typed.is_identifier else _find_by_names)
+    if not found.people and found.problem is None and typed.by_phone_or_part() is not None:
+        found = _find_unindexed(page, typed, ())
+    if found.problem is not None:
+        raise found.problem
+    return [record for record in found.people if record["kind"] == "user"]
+
+
 @dataclass(slots=True)
 class SearchResults:
     """The objects found, each once; descriptions of what was searched; the refusal of the search, if any.

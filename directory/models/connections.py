@@ -166,6 +166,13 @@ class DirectoryConnection(Revised):
     enabled = models.BooleanField(
         default=True, help_text="A disabled connection answers nobody: every key linked to it gets 403."
     )
+    identity_questions = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What the help desk asks callers to find out who they are, one question a line. "
+        "An attribute in braces, such as {employeeNumber}, shows its value.",
+    )
     client_id = models.CharField(
         "Client ID",
         max_length=36,

@@ -42,6 +42,12 @@ class CreateDirectory(Body):
     ca_certificate: str | None = Field(None, description="PEM text; null for the operating system's.")
     start_tls: bool = Field(False, description="Begin on ldap:// and encrypt before anything is said.")
     enabled: bool = True
+    identity_questions: str = Field(
+        "",
+        max_length=2000,
+        description="What the help desk asks callers to find out who they are, one question a line; an attribute in "
+        "braces, such as `{employeeNumber}`, shows its value.",
+    )
 
 
 class UpdateDirectory(CreateDirectory, PartialUpdate):
@@ -62,6 +68,7 @@ class DirectoryRecord(TypedDict):
     caCertificate: str | None
     startTls: bool
     enabled: bool
+    identityQuestions: str
     clientId: Id
     passwordRotatedAt: Moment | None
     createdAt: Moment | None

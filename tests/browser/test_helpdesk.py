@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, expect
 
+from directory.models import DirectoryConnection
 from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
 from tests.browser.conftest import SignIn
@@ -74,6 +75,15 @@ def test_a_caller_is_found_and_let_in_again(desk: Page, directory: Directory, ca
     expect(main).to_contain_text(f"{name} is unlocked. See its log record.")
     expect(card).to_contain_text("Nothing in the directory keeps them from signing in.")
     assert directory.can_sign_in(caller, PASSWORD)
+    address = desk.url
+    DirectoryConnection.objects.update(identity_questions="What is your number? {telephoneNumber}\nWho is your boss?")
+    desk.goto("/console/call/")
+    expect_good_looks(desk, "call")
+    desk.get_by_label("Name or number").fill("020 79460018")
+    press(desk, "Enter")
+    expect(main.get_by_role("heading", name="Is it them?")).to_be_visible()
+    expect_good_looks(desk, "call-person")
+    desk.goto(address)
     # The manager, and whom they manage.
     main.get_by_role("link", name="Charles Babbage").click()
     expect(main.get_by_role("link", name=name)).to_be_visible()

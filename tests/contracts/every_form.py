@@ -305,6 +305,7 @@ DOES: dict[str, Sent] = {
         "object-edit", lambda site: site.ada, step="make",
         **{"attributes.title": "Countess", "version": lambda site, _: site.version(f"ad/users/{site.ada}")},
     ),
+    "call-person": _object("call-person", lambda site: site.locked, action="unlock"),
     "object-put-back": _object("object-put-back", lambda site: (site.record, site.ada)[1], at="0", step="make"),
     "object-enable": _object("object-enable", lambda site: site.disabled, step="make"),
     "object-disable": _object("object-disable", lambda site: site.ada, step="make"),

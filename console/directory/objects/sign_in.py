@@ -47,7 +47,7 @@ def sign_in(page: PageContext, object_id: UUID) -> HttpResponseBase:
         report=report,
         knows_who=page.call.may("audit.read_log") or page.call.may("directory.enable_account"),
         verdict=sign_in_verdict(report),
-        helps=_remedies(page, record, report),
+        helps=remedies(page, record, report),
         hours=hours_in_words(report["allowedHours"]),
         policy=policy_in_words(report["password"]["policy"]),
         # badPwdCount does not replicate, but the PDC emulator sees every wrong password: the maximum counts them all.
@@ -72,7 +72,7 @@ def _join(texts: Sequence[str], pattern: str) -> str:
     return pattern.format(first=", ".join(first), last=last) if first else last
 
 
-def _remedies(page: PageContext, record: Record, report: Report) -> list[ObjectAction]:
+def remedies(page: PageContext, record: Record, report: Report) -> list[ObjectAction]:
     """Actions against the obstacles, first what keeps them out everywhere, and a password reset: people forget them."""
     codes = {item["code"] for item in report["obstacles"]}
     may_edit = page.call.may(permission_for("update", record["kind"]))
