@@ -31,7 +31,7 @@ from audit.identifiers import new_identifier
 from audit.models import OperationRecord, Outcome
 from audit.redact import HeldChangeJson
 from audit.webhooks import events as webhooks
-from core.call import Call
+from core.call import Call, Schedule
 from core.database import shared_clock
 from core.errors import Conflict, GatewayError
 from core.secrets.encryption import UndecryptableSecret
@@ -98,6 +98,7 @@ class PlannedEnd:
     `changes` are those of the change itself.
     """
 
+    schedule: Schedule
     operation: str
     made_by: str
     risk: str
@@ -111,8 +112,7 @@ def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> Change
     Joins the caller's transaction.
     """
     assert call.directory is not None
-    assert call.schedule is not None
-    due_at = call.schedule.end_of(record.at)
+    due_at = planned.schedule.end_of(record.at)
     identifier, now = new_identifier()
     why = [message("It ends a temporary change.")]
     target_id, kind, name, account = planned.target
@@ -162,11 +162,12 @@ def find_end_of(record_id: UUID) -> UUID | None:
     return ChangeRequest.objects.filter(ends=record_id).order_by("id").values_list("id", flat=True).first()
 
 
-def find_pending(target_id: UUID | None) -> list[ChangeRequest]:
-    """The ends of changes of an object that are to come or come now, in order; without those of failed changes."""
-    if target_id is None:
+def find_pending(*targets: UUID | None) -> list[ChangeRequest]:
+    """The ends of changes of objects that are to come or come now, in order; without those of failed changes."""
+    wanted = [target for target in targets if target is not None]
+    if not wanted:
         return []
-    pending = ChangeRequest.objects.filter(target_id=target_id, retry_at__isnull=False, ends__isnull=False)
+    pending = ChangeRequest.objects.filter(target_id__in=wanted, retry_at__isnull=False, ends__isnull=False)
     found = list(pending.defer("input", "secret").order_by("due_at", "id"))
     unconfirmed = [end.ends for end in found if end.made_at is None and end.ends is not None]
     failed = OperationRecord.objects.filter(id__in=unconfirmed, outcome=Outcome.FAILED) if unconfirmed else ()
@@ -193,6 +194,11 @@ def parts_of(changes: Iterable[AttributeChange], identities: Mapping[str, UUID])
 
 def member_part(name: str, guid: UUID | None) -> str:
     return f"member:{fold_case(name) if guid is None else guid}"
+
+
+def removes_members(end: ChangeRequest) -> bool:
+    """Whether an end takes members out of a group."""
+    return any(item["attribute"].lower() == "member" and item["before"] for item in end.changes)
 
 
 def parts_of_end(end: ChangeRequest) -> frozenset[str]:

@@ -37,6 +37,7 @@ MENU = (
     MenuEntry("Calls", "console:call", ("users.unlock", "users.reset-password"), _DIRECTORY),
     MenuEntry("Saved filters", "console:saved-filters", ("saved-filters.list",), _DIRECTORY),
     MenuEntry("Templates", "console:change-templates", ("change-templates.list",), _DIRECTORY),
+    MenuEntry("Membership rules", "console:membership-rules", ("membership-rules.create",), _DIRECTORY),
     MenuEntry("Account states", "console:account-states", ("accounts.search",), _DIRECTORY),
     MenuEntry("Service accounts", "console:service-accounts", ("service-accounts.search",), _DIRECTORY),
     MenuEntry("Deleted objects", "console:deleted-objects", ("deleted-objects.search",), _DIRECTORY),

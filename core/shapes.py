@@ -5,7 +5,7 @@ Output shapes are TypedDicts, which cost nothing at run time. Both describe them
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar, cast
@@ -68,6 +68,25 @@ def parse_timestamp(value: Any) -> datetime:
         raise ValueError(message("must be a time between the years 1 and 9999 in UTC")) from None
 
 
+_DURATION = re.compile(r"P(?:(\d{1,3})W|(?:(\d{1,3})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?)")
+
+
+def parse_duration(value: Any) -> timedelta:
+    """The while that ISO 8601 text without months and years stands for; raises ValueError with a message."""
+    parts = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    numbers = [int(part or 0) for part in parts.groups()] if parts else []
+    if not any(numbers):
+        raise ValueError(message("must be an ISO 8601 duration of weeks, days, hours, minutes and seconds"))
+    return timedelta(**dict(zip(("weeks", "days", "hours", "minutes", "seconds"), numbers, strict=True)))
+
+
+def render_duration(lasts: timedelta) -> str:
+    """A duration as ISO 8601 text in the largest unit, up to days, that divides it: `PT90M`."""
+    seconds = int(lasts.total_seconds())
+    units = {86_400: "P{}D", 3_600: "PT{}H", 60: "PT{}M", 1: "PT{}S"}
+    return next(text.format(seconds // unit) for unit, text in units.items() if seconds % unit == 0)
+
+
 def _split_commas(value: Any) -> Any:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
@@ -100,6 +119,12 @@ Timestamp = Annotated[
     PlainSerializer(render_timestamp),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(render_duration),
+    WithJsonSchema({"type": "string", "pattern": "^P"}),
+]
 Id = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
 """A UUID of an answer, dashed and in lower case."""
 Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
@@ -113,7 +138,7 @@ _snake = cache(to_snake)  # a page has thousands of members, of a few names
 def as_record(shape: type[RecordT], row: object, **given: Any) -> RecordT:
     """Build an answer of a shape from `given` members and, for the others, the row's attributes of the same name.
 
-    UUIDs become text and datetimes RFC 3339. Optional members are included only if given.
+    UUIDs become text, datetimes RFC 3339 and durations ISO 8601. Optional members are included only if given.
     """
     optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
     names = (name for name in shape.__annotations__ if name in given or name not in optional)
@@ -125,6 +150,8 @@ def as_record(shape: type[RecordT], row: object, **given: Any) -> RecordT:
 def _rendered(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, timedelta):
+        return render_duration(value)
     return render_timestamp(value) if isinstance(value, datetime) else value
 
 

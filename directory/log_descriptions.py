@@ -1,11 +1,12 @@
-"""How the operations log describes directory connections, saved filters and change templates."""
+"""How the operations log describes directory connections, saved filters, change templates and membership rules."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from audit.model_changes.descriptions import Facts, audited_model, columns_of
+from core.shapes import render_duration
 from core.text.messages import message
-from directory.models import ChangeTemplate, DirectoryConnection
+from directory.models import ChangeTemplate, DirectoryConnection, MembershipRule
 from directory.models.filters_and_templates import SavedFilter
 
 
@@ -83,5 +84,50 @@ def describe_change_template(row: ChangeTemplate) -> Facts:
             "joins": [f"{group['distinguishedName']} ({group['id']})" for group in row.joins],
             "leaves": [f"{group['distinguishedName']} ({group['id']})" for group in row.leaves],
             "attributes": [f"{name}: {value}" for name, value in values],
+        },
+    )
+
+
+def rule_access_widened(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    """Why a change of a membership rule gives more access; nothing for a new one. None is a while without end."""
+    if before is None:
+        return []
+
+    def is_longer(name: str) -> bool:
+        known, now = before[name], after[name]
+        return known is not None and (now is None or now > known)
+
+    reasons = {
+        message("members of the group may stay longer"): is_longer("longest") or is_longer("without_end"),
+        message("members can be added without a reason"): before["reason"] and not after["reason"],
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+@audited_model(
+    "membership-rules",
+    MembershipRule,
+    one=message("a membership rule"),
+    columns=("reason_required",),
+    members=("directory", "group", "groupId", "maxDuration", "defaultDuration"),
+    widened_access=rule_access_widened,
+    access_without={"longest": None, "without_end": None, "reason": False},
+)
+def describe_membership_rule(row: MembershipRule) -> Facts:
+    longest, default = row.max_duration, row.default_duration
+    return Facts(
+        name=row.group_dn,
+        shown={
+            **columns_of(row),
+            "directory": row.connection.name,
+            "group": row.group_dn,
+            "groupId": row.group_guid,
+            "maxDuration": longest and render_duration(longest),
+            "defaultDuration": default and render_duration(default),
+        },
+        access={
+            "longest": longest and longest.total_seconds(),
+            "without_end": default.total_seconds() if default else 0 if longest else None,
+            "reason": row.reason_required,
         },
     )

@@ -58,7 +58,7 @@ def _value(row: Model, column: "Field[Any, Any]") -> Any:
 
 Describe = Callable[[Any], Facts]
 WidenedAccess = Callable[[Any, Any], list[str]]
-"""Called with the access before (None for a new row) and after (None for a deleted one); says what became more."""
+"""Called with the access before (None for a new row) and after; says what became more."""
 
 
 def _widens_nothing(_before: Any, _after: Any) -> list[str]:
@@ -71,7 +71,7 @@ class AuditedModel:
 
     `one` is what people call a row, with its article. `identifier` is the field that identifies a row: a UUID, or an
     integer, which the log stores as a UUID of that value. The log shows the `columns` of a row, or all editable ones if
-    none are named, and the further `members` that `describe` returns.
+    none are named, and the further `members` that `describe` returns. `access_without` is what a deleted row leaves.
     """
 
     resource: str
@@ -81,6 +81,7 @@ class AuditedModel:
     members: tuple[str, ...]
     describe: Describe
     widened_access: WidenedAccess
+    access_without: Mapping[str, Any] | None
     identifier: str
     rows: Callable[[], QuerySet[Any]]
 
@@ -128,6 +129,7 @@ def audited_model(
     *,
     one: Message,
     widened_access: WidenedAccess = _widens_nothing,
+    access_without: Mapping[str, Any] | None = None,
     identifier: str = "id",
     columns: tuple[str, ...] = (),
     members: tuple[str, ...] = (),
@@ -146,6 +148,7 @@ def audited_model(
             members=members,
             describe=describe,
             widened_access=widened_access,
+            access_without=access_without,
             identifier=identifier,
             rows=lambda: model._base_manager.defer(*hidden),
         )
@@ -210,7 +213,9 @@ class RowChange:
     def widened_access(self) -> list[str]:
         """What somebody may do now and could not do before, in words."""
         before = self.before.access if self.before else None
-        return [] if self.after is None else self.table.widened_access(before, self.after.access)
+        if self.after is None and self.table.access_without is None:
+            return []
+        return self.table.widened_access(before, self.after.access if self.after else self.table.access_without)
 
     @property
     def changes(self) -> list[ChangeJson]:

@@ -20,6 +20,7 @@ from console.shared.texts import error_title, field_message, script_translations
 from console.shared.wording import dry_run_facts, log_record_facts
 from core.errors import FieldError, GatewayError, InvalidRequest
 from core.ip_addresses import is_allowed
+from core.shapes import parse_duration
 from core.text.messages import translated
 from core.text.times import duration_in_words, exact_duration_in_words, relative_time, schedule_in_words
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
@@ -80,7 +81,7 @@ def exact_moment(value: datetime | str | None) -> str | SafeString:
 
 @register.filter
 def lasting(text: str) -> str:
-    """An ISO 8601 duration in seconds (`PT28800S`) in words: "8 hours"."""
+    """An ISO 8601 duration in words: `PT8H` is "8 hours"."""
     return exact_duration_in_words(_seconds(text))
 
 
@@ -93,7 +94,7 @@ def schedule_words(change: Mapping[str, Any]) -> str:
 
 
 def _seconds(duration: str) -> int:
-    return int(duration.removeprefix("PT").removesuffix("S"))
+    return int(parse_duration(duration).total_seconds())
 
 
 @register.filter

@@ -6,6 +6,7 @@ that none of them can differ from what is done. The pipeline executes it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -88,6 +89,16 @@ class DependentChange:
 
 
 @dataclass(frozen=True, slots=True)
+class MembershipEnd:
+    """Members whom a change adds to a group and who leave it again a while later, as a rule of the group says."""
+
+    group: Target
+    members: tuple[str, ...]
+    identities: Mapping[str, UUID]
+    lasts: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Rollback:
     """The change that undoes a write which should not have been made, and the error for its caller."""
 
@@ -119,6 +130,7 @@ class Proposal:
       names of members, and nothing for other attributes. A pending end of one of them is not to come any more.
     - `move_ends` moves the ends of earlier changes once this one is made; it raises Conflict. A change without a write
       is made by it alone.
+    - `membership_ends` are those of members who are added without an end of the caller's own.
     - `operation` and `reason` replace the call's own in the log: a revert is recorded as the change that it makes.
     """
 
@@ -143,6 +155,7 @@ class Proposal:
     post_check: Callable[[], Rollback | None] | None = None
     confirmed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     move_ends: Callable[[], None] | None = None
+    membership_ends: tuple[MembershipEnd, ...] = ()
     operation: str | None = None
     reason: str | None = None
 

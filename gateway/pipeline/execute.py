@@ -26,11 +26,11 @@ from directory.outcomes.writer import RecordedWrite, Result
 from directory.protection.state import may_change_protection
 from directory.queries.reading import read_after_change
 from directory.runs import requests as runs
-from directory.shapes.proposal import UNTIL, DependentChange, Proposal, Rollback, Target
+from directory.shapes.proposal import UNTIL, DependentChange, MembershipEnd, Proposal, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
 from gateway.pipeline.recording import intent_of, target_of
-from gateway.pipeline.schedules import END_HEADER, plan_end
+from gateway.pipeline.schedules import END_HEADER, plan_ends, plan_membership_end
 from gateway.pipeline.time_to_live import with_tickets, without_time_to_live
 
 logger = structlog.get_logger(__name__)
@@ -84,7 +84,7 @@ def record_intents(
     """
     intents = [change.intent for change in changes]
     risks = [counted_risk(change) for change in changes]
-    planned = [plan_end(change.operation, change.call, change.proposal, change.risk) for change in changes]
+    planned = [plan_ends(change.operation, change.call, change.proposal, change.risk) for change in changes]
     if not any(planned) and all(risk is Risk.ORDINARY for risk in risks):
         return [*log.record_intents(call, intents, seconds_until_write=seconds_until_write)]
     try:
@@ -93,9 +93,10 @@ def record_intents(
             admitted = [intent for intent, budget in zip(intents, exceeded, strict=True) if budget is None]
             records = iter(log.record_intents(call, admitted, seconds_until_write=seconds_until_write, durable=False))
             recorded = [next(records) if budget is None else budget for budget in exceeded]
-            for change, end, record in zip(changes, planned, recorded, strict=True):
-                if end is not None and isinstance(record, OperationRecord):
-                    ends.schedule(change.call, end, record)
+            for change, its_ends, record in zip(changes, planned, recorded, strict=True):
+                if isinstance(record, OperationRecord):
+                    for end in its_ends:
+                        ends.schedule(change.call, end, record)
             return recorded
     except (DatabaseError, InterfaceError) as error:
         raise log.NotRecorded from error
@@ -108,7 +109,9 @@ def _write(change: Change) -> Answer:
     if isinstance(record, Budget):
         return hold_over_budget(change, record)
     recorded = RecordedWrite(record=record, write=change.write)
-    dependent_writes = record_dependent_changes(change.call, proposal.dependent_changes, approved_by=change.approved_by)
+    dependent_writes = record_dependent_changes(
+        change.call, proposal.dependent_changes, proposal.membership_ends, approved_by=change.approved_by
+    )
     result = _send(change, client, recorded)
     if (plain := without_time_to_live(recorded.write, result)) is not None:
         recorded = replace(recorded, write=plain)
@@ -135,7 +138,8 @@ def _write(change: Change) -> Answer:
     if rollback is not None:
         raise _roll_back(change, rollback)
     _settle_earlier_ends(proposal)
-    body = with_tickets(body, operation, change.call, recorded.write, was_refused=plain is not None)
+    if _has_end(change):
+        body = with_tickets(body, operation, recorded.write, was_refused=plain is not None)
     return Answer(operation.status, body if operation.output is not None else None, end_headers(change, record))
 
 
@@ -153,10 +157,14 @@ def _settle_earlier_ends(proposal: Proposal) -> None:
         logger.warning("an end could not be moved with the change of its values", exc_info=True)
 
 
+def _has_end(change: Change) -> bool:
+    schedule = change.call.schedule
+    return bool(change.proposal.membership_ends) or (schedule is not None and schedule.ends)
+
+
 def end_headers(change: Change, record: OperationRecord) -> dict[str, str]:
     """The header that names the end of a change; none for one that does not end."""
-    schedule = change.call.schedule
-    end = ends.find_end_of(record.id) if schedule is not None and schedule.ends else None
+    end = ends.find_end_of(record.id) if _has_end(change) else None
     return {} if end is None else {END_HEADER: str(end)}
 
 
@@ -264,16 +272,30 @@ SECONDS_UNTIL_WRITE = 60.0
 
 
 def record_dependent_changes(
-    call: Call, changes: Sequence[DependentChange], *, approved_by: str | None
+    call: Call,
+    changes: Sequence[DependentChange],
+    membership_ends: Sequence[MembershipEnd] = (),
+    *,
+    approved_by: str | None,
 ) -> list[RecordedWrite]:
-    """Record the intents, in order. Only the first write's record carries the change request's id; these do not."""
+    """Record the intents, in order, and store their ends.
+
+    Only the first write's record carries the change request's id; these do not.
+    """
     if not changes:
         return []
     client = client_of(call)
     intents = [intent_of(each.operation, each, client=client, approved_by=approved_by) for each in changes]
-    records = log.record_intents(
-        replace(call, change_request_id=None), intents, seconds_until_write=SECONDS_UNTIL_WRITE
-    )
+    call = replace(call, change_request_id=None)
+    try:
+        with transaction.atomic(durable=True):
+            records = log.record_intents(call, intents, seconds_until_write=SECONDS_UNTIL_WRITE, durable=False)
+            for each, record in zip(changes, records, strict=True):
+                for end in membership_ends:
+                    if end.group.id == each.target.id:
+                        ends.schedule(call, plan_membership_end(call, end), record)
+    except (DatabaseError, InterfaceError) as error:
+        raise log.NotRecorded from error
     return [
         RecordedWrite(record=record, write=name_by_guid(each.write, client.schema, each.identities))
         for record, each in zip(records, changes, strict=True)

@@ -38,7 +38,7 @@ from directory.outcomes.evidence import require_reads_replicated
 from directory.protection.rules import protection_reason
 from directory.queries.reading import visible_version
 from directory.shapes.proposal import Proposal, Target
-from gateway.pipeline import recording, replay, schedules
+from gateway.pipeline import membership_rules, recording, replay, schedules
 from gateway.pipeline.inputs import Answer, Change, InputSource, ValidatedInput, require_admitted
 from gateway.pipeline.perform import held_answer, perform
 from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
@@ -121,7 +121,8 @@ def require_admission(operation: Operation, call: Call, arguments: Mapping[str, 
 
 def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Proposal, Assessment]:
     """Return the proposal, with its own permissions, protection and version checked, and its risk with the reasons."""
-    proposal = schedules.with_schedule(operation, call, _proposal_of(operation, call, accepted))
+    proposal = membership_rules.with_rules(call, _proposal_of(operation, call, accepted))
+    proposal = schedules.with_schedule(operation, call, proposal)
     person = more_privileged_people.protection_reason(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)
@@ -198,7 +199,7 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
         "risk": assessment.risk.value,
         "changes": visibility_of(call).visible_changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
-        **schedules.described(call),
+        **schedules.described(call, proposal),
         **({"budgets": [each.as_json() for each in concerned]} if concerned else {}),
     }
 

@@ -5,7 +5,6 @@ risk of both decides. A change for good of something that has an end, and one un
 like any other change even if the directory is as asked for already.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,12 +23,13 @@ from core.call import Call, CredentialKind, Schedule
 from core.database import shared_clock
 from core.errors import Forbidden
 from core.operation import Effect, Operation, Risk, greatest_risk
-from core.shapes import parse_timestamp, render_timestamp
+from core.shapes import parse_duration, parse_timestamp, render_timestamp
 from core.text.messages import clause, message
 from directory.changes.references import describe_references
 from directory.changes.revert import NotRevertible, inverse_of, reversibility
 from directory.lookup.access import client_of
-from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
+from directory.shapes.proposal import UNTIL, AttributeChange, MembershipEnd, Proposal
+from gateway.pipeline import membership_rules
 from gateway.pipeline.time_to_live import with_time_to_live
 
 _OPENING_BACK: Final = ("useraccountcontrol", "accountexpires")
@@ -49,9 +49,6 @@ _LATE_BY: Final = timedelta(seconds=5)
 """How far in the past a time may be that a caller has just computed."""
 
 
-_DURATION: Final = re.compile(r"P(?:(\d{1,3})W|(?:(\d{1,3})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?)")
-
-
 def parse_schedule(given: Mapping[str, tuple[str, str]], *, in_body: bool = False) -> Schedule:
     """The schedule that a caller asks for: by member of `Schedule`, the name that the caller gave it, and its text.
 
@@ -66,17 +63,8 @@ def parse_schedule(given: Mapping[str, tuple[str, str]], *, in_body: bool = Fals
 
     times: dict[str, Any] = {}
     for member, (_, text) in given.items():
-        if member == "revert_after":
-            parts = _DURATION.fullmatch(text.strip())
-            numbers = [int(part or 0) for part in parts.groups()] if parts else []
-            if not any(numbers):
-                raise refuse(member, message("must be an ISO 8601 duration of weeks, days, hours, minutes and seconds"))
-            times[member] = timedelta(
-                **dict(zip(("weeks", "days", "hours", "minutes", "seconds"), numbers, strict=True))
-            )
-            continue
         try:
-            times[member] = parse_timestamp(text.strip())
+            times[member] = (parse_duration if member == "revert_after" else parse_timestamp)(text.strip())
         except ValueError as error:
             raise refuse(member, error.args[0]) from None
     if {"revert_at", "revert_after"} <= times.keys():
@@ -155,8 +143,28 @@ def _with_end(operation: Operation, call: Call, proposal: Proposal) -> Proposal:
     )
 
 
-def plan_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -> PlannedEnd | None:
-    """What it takes to store the end of a change about to be made; None for a change without one."""
+def plan_ends(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -> list[PlannedEnd]:
+    """What it takes to store the ends of a change about to be made, without those of its dependent changes."""
+    dependent = {each.target.id for each in proposal.dependent_changes}
+    by_rule = [plan_membership_end(call, each) for each in proposal.membership_ends if each.group.id not in dependent]
+    end = _plan_own_end(operation, call, proposal, risk)
+    return by_rule if end is None else [end, *by_rule]
+
+
+def plan_membership_end(call: Call, end: MembershipEnd) -> PlannedEnd:
+    changes = [AttributeChange("member", (), end.members)]
+    group = end.group
+    return PlannedEnd(
+        schedule=Schedule(revert_after=end.lasts),
+        operation="groups.change-members",
+        made_by="groups.change-members",
+        risk=Risk.SECURITY.value,
+        changes=changes_to_keep(changes, describe_references(client_of(call), changes, end.identities)),
+        target=(group.id, group.kind, group.distinguished_name, group.account_name),
+    )
+
+
+def _plan_own_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -> PlannedEnd | None:
     if call.schedule is None or not call.schedule.ends:
         return None
     changes = [change for change in proposal.changes if change.attribute != UNTIL]
@@ -166,6 +174,7 @@ def plan_end(operation: Operation, call: Call, proposal: Proposal, risk: Risk) -
     if call.change_request_id is not None:  # what was approved, with its end
         risk = Risk(ChangeRequest.objects.values_list("risk", flat=True).get(id=call.change_request_id))
     return PlannedEnd(
+        schedule=call.schedule,
         operation=inverse_of(operation, target.kind).name,
         made_by=operation.name,
         risk=risk.value,
@@ -181,7 +190,9 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
     touched = ends.parts_of(proposal.changes, proposal.identities)
     moves: list[EndMove] = []
     shown: list[str] = []
+    until: tuple[str, ...] = ()
     warnings: list[str] = []
+    ends_at = _end_of(proposal, schedule, shared_clock.now())
     for end in pending:
         parts = ends.parts_of_end(end)
         if end.status == Status.APPLYING and parts & (touched | confirmed):
@@ -189,28 +200,38 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
         if schedule.ends and parts & touched:
             raise EndsAlready(ends.describe_end(end))
         kept, due_at = parts & confirmed, None
-        if schedule.ends and kept:
-            due_at = schedule.end_of(shared_clock.now())
+        is_membership = kept and ends.removes_members(end)
+        moved_to = membership_rules.with_default_end(call, proposal.target.id) if is_membership else schedule
+        if moved_to.ends and kept:
+            due_at = moved_to.end_of(shared_clock.now())
             if end.due_at is not None and due_at <= end.due_at:
                 warnings.append(ends.describe_end(end))
                 kept = frozenset()
         if kept:
             shown.append(render_timestamp(end.due_at) or "")
+            until, ends_at = _shown_end(moved_to), due_at
         if moved := kept | (parts & touched):
             moves.append(EndMove(end, moved, due_at))
     if schedule.ends and proposal.confirmed and not warnings and not shown:
         warnings.append(message("What was already in place will not be reverted."))
     proposal = _with_warnings(operation, proposal, warnings)
-    ends_at = schedule.end_of(shared_clock.now()) if schedule.ends else None
     proposal = with_time_to_live(call, proposal, moves, until=ends_at)
     if not moves:
         return proposal
     if shown:
         risk = greatest_risk(proposal.risk, *(Risk(each.end.risk) for each in moves))
         reason = proposal.risk_reason if risk is proposal.risk else message("it moves the end of an earlier change")
-        until = AttributeChange(UNTIL, tuple(shown), _shown_end(schedule))
-        proposal = replace(proposal, changes=(*proposal.changes, until), risk=risk, risk_reason=reason)
+        changes = [change for change in proposal.changes if change.attribute != UNTIL]
+        changes.append(AttributeChange(UNTIL, tuple(shown), until))
+        proposal = replace(proposal, changes=tuple(changes), risk=risk, risk_reason=reason)
     return replace(proposal, move_ends=partial(ends.move_ends, moves))
+
+
+def _end_of(proposal: Proposal, schedule: Schedule, begins: datetime) -> datetime | None:
+    """When a change ends: as it was asked for, else by membership rules."""
+    if schedule.ends:
+        return schedule.end_of(begins)
+    return min((begins + each.lasts for each in proposal.membership_ends), default=None)
 
 
 def _shown_end(schedule: Schedule) -> tuple[str, ...]:
@@ -249,15 +270,15 @@ def _with_warnings(operation: Operation, proposal: Proposal, warnings: list[str]
 
 def headers_of_earlier_end(call: Call, proposal: Proposal) -> dict[str, str]:
     """The header that names the end which an interrupted attempt of this call has stored; none without one."""
-    for end in ends.find_pending(proposal.target.id) if call.interrupted and call.schedule else ():
+    for end in ends.find_pending(proposal.target.id) if call.interrupted else ():
         if end.call_id in call.interrupted:
             return {END_HEADER: str(end.id)}
     return {}
 
 
-def described(call: Call) -> dict[str, str | None]:
-    """The times of a call as a dry run shows them; only those that were asked for."""
+def described(call: Call, proposal: Proposal) -> dict[str, str | None]:
+    """The times of a change as a dry run shows them; only those that were asked for, and those of membership rules."""
     schedule = call.schedule or Schedule()
-    revert_at = schedule.end_of(schedule.apply_at or shared_clock.now()) if schedule.ends else None
-    times = {"applyAt": schedule.apply_at, "revertAt": revert_at}
+    begins = schedule.apply_at or shared_clock.now()
+    times = {"applyAt": schedule.apply_at, "revertAt": _end_of(proposal, schedule, begins)}
     return {name: render_timestamp(moment) for name, moment in times.items() if moment is not None}

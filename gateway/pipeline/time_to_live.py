@@ -101,10 +101,10 @@ def without_time_to_live(write: Write, result: Result) -> Write | None:
     return replace(write, time_to_live=None)
 
 
-def with_tickets(body: Any, operation: Operation, call: Call, sent: Write, *, was_refused: bool) -> Any:
-    """An answer; that to a membership for a while with what it says about the tickets of the members."""
+def with_tickets(body: Any, operation: Operation, sent: Write, *, was_refused: bool) -> Any:
+    """The answer to a change for a while; that to a membership with what it says about the tickets of the members."""
     is_told = "directoryTtl" in getattr(operation.output, "__annotations__", {})
-    if not is_told or call.schedule is None or not call.schedule.ends or not _adds_members(sent):
+    if not is_told or not _adds_members(sent):
         return body
     assert isinstance(sent, Modify)
     if sent.time_to_live is not None:

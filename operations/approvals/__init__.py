@@ -1,1 +1,1 @@
-"""Operations on change requests."""
+"""Operations on change requests, and on rules for memberships."""

@@ -29,14 +29,14 @@ class Place:
     """A group and users in a unit of their own."""
 
     def __init__(self, directory: Directory, unit: str) -> None:
-        self._directory, self._unit = directory, unit
+        self._directory, self.unit = directory, unit
         self.group = directory.add_group(parent=unit)
 
     def name_of(self, user: UUID) -> str:
         return self._directory.dn(user)
 
     def user(self) -> UUID:
-        return self._directory.add_user(parent=self._unit)
+        return self._directory.add_user(parent=self.unit)
 
     def remove(self, member: UUID) -> None:
         """Somebody else takes a member away."""

@@ -3,21 +3,53 @@
 A new operation needs its line in `every_change`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from active_directory import Client, Modify, Write
 from audit.models import Reversible
-from core.call import SupervisionLevel
+from core.call import Call, SupervisionLevel
 from core.operation import Operation, find_operation
 from directory.changes.revert import reversibility
-from directory.shapes.proposal import AttributeChange
+from directory.shapes.proposal import AttributeChange, Proposal
+from gateway.pipeline import membership_rules
 from lab.directory import Directory
 from lab.gateway import LiveGateway
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told
 from tests.directory.supervised import approve
 from tests.support.cast import make_integration
+
+
+@pytest.fixture
+def judged_by_rules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All that is sent was in a proposal that the membership rules have judged: no operation adds members by itself."""
+    judged: list[Write] = []
+    sent: list[Write] = []
+    judge, write, write_many = membership_rules.with_rules, Client.write, Client.write_many
+
+    def watched(call: Call, proposal: Proposal) -> Proposal:
+        writes = [proposal.write, *(each.write for each in proposal.dependent_changes)]
+        judged.extend(write for write in writes if write is not None)
+        return judge(call, proposal)
+
+    def noted(write: Any) -> Any:
+        sent.append(write)
+        return write
+
+    monkeypatch.setattr(membership_rules, "with_rules", watched)
+    monkeypatch.setattr(Client, "write", lambda self, each: write(self, noted(each)))
+    monkeypatch.setattr(Client, "write_many", lambda self, writes: write_many(self, map(noted, writes)))
+    yield
+    assert sent
+    assert {*map(_what_is_written, sent)} <= {*map(_what_is_written, judged)}
+
+
+def _what_is_written(write: Write) -> tuple[str, ...]:
+    steps = write.modifications if isinstance(write, Modify) else ()
+    return (type(write).__name__, *(step.attribute for step in steps))
 
 
 def require_done(record: dict[str, Any], change: Attempt, directory: Directory) -> None:
@@ -32,6 +64,7 @@ def require_done(record: dict[str, Any], change: Attempt, directory: Directory) 
     assert record["reversible"] == change.reversible
 
 
+@pytest.mark.usefixtures("judged_by_rules")
 @pytest.mark.parametrize("operation", CHANGES, ids=named)
 def test_a_change(operation: Operation, world: World) -> None:
     change = attempt(operation, world)
@@ -50,6 +83,7 @@ def test_a_change(operation: Operation, world: World) -> None:
     assert record["reason"].endswith("Ticket")
 
 
+@pytest.mark.usefixtures("judged_by_rules")
 @pytest.mark.parametrize("operation", CHANGES, ids=named)
 def test_an_approved_change(operation: Operation, world: World) -> None:
     change = attempt(operation, world)
@@ -67,6 +101,7 @@ def test_an_approved_change(operation: Operation, world: World) -> None:
     require_done(applied, change, world.directory)
 
 
+@pytest.mark.usefixtures("judged_by_rules")
 @pytest.mark.parametrize("operation", BATCHABLE, ids=named)
 def test_a_batch(operation: Operation, world: World) -> None:
     changes = [attempt(operation, world) for _ in range(3)]

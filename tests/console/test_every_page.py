@@ -17,7 +17,7 @@ from console.urls import urlpatterns
 from core.call import SupervisionLevel
 from core.operation import Effect, find_operation
 from core.text.invisible import is_invisible
-from directory.models import DirectoryConnection
+from directory.models import DirectoryConnection, MembershipRule
 from directory.models.filters_and_templates import ChangeTemplate, SavedFilter
 from directory.models.runs import Run
 from keys.models import ApiKey, Person, Role
@@ -53,6 +53,7 @@ def places(
         connection=connection, owner=console.person, name="Counts", kind="user", filter="(title=*)", scope="subtree"
     )
     template = ChangeTemplate.objects.create(connection=connection, name="Leaver", occasion="leaver")
+    rule = MembershipRule.objects.create(connection=connection, group_guid=group, max_duration=timedelta(hours=8))
     unit = directory.guid(organizational_unit)
     plan = console.get(f"/console/runs/new?action=disable&now=true&unit={unit}").body.decode()
     fields = dict(re.findall(r'<input type="hidden" name="(planId|unit|action|kinds|scope)" value="([^"]*)"', plan))
@@ -65,6 +66,7 @@ def places(
             *{(each.operation, each.outcome): str(each.id) for each in OperationRecord.objects.all()}.values()
         ],
         "template_id": [str(template.id)],
+        "rule_id": [str(rule.id)],
         "run_id": [str(Run.objects.get().id)],
         "filter_id": [str(saved.id)],
         "key_id": [str(key.id)],

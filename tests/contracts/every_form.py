@@ -247,6 +247,16 @@ DOES: dict[str, Sent] = {
         "change-template", _of("template_id", Site.template), version=_version("ad/change-templates/{}"), **_TEMPLATE
     ),
     "change-template-delete": _form("change-template-delete", _of("template_id", Site.template)),
+    "membership-rule-new": _form(
+        "membership-rule-new", group=lambda site, _: str(site.analysts), **{"maxDuration.count": "8"}
+    ),
+    "membership-rule": _form(
+        "membership-rule",
+        _of("rule_id", World.membership_rule),
+        version=_version("membership-rules/{}"),
+        reasonRequired="on",
+    ),
+    "membership-rule-delete": _form("membership-rule-delete", _of("rule_id", World.membership_rule)),
     "deleted-object": _object("deleted-object", lambda site: site.gone),
     "key-edit": _form(
         "key-edit", _of("key_id", World.key), name="Payroll", supervisionLevel="act", version=_version("api-keys/{}")

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.apps import apps
 from django.contrib.auth.models import Group
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from directory.models import ChangeTemplate, DirectoryConnection
+from directory.models import ChangeTemplate, DirectoryConnection, MembershipRule
 from directory.models.filters_and_templates import SavedFilter
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
@@ -127,6 +128,11 @@ class World:
             connection=self.connection, name=random_name("template"), occasion="leaver", attributes=values
         )
 
+    def membership_rule(self) -> MembershipRule:
+        return MembershipRule.objects.create(
+            connection=self.connection, group_guid=uuid4(), group_dn="CN=Operators", max_duration=timedelta(hours=8)
+        )
+
     def endpoint(self) -> WebhookEndpoint:
         return WebhookEndpoint.objects.create(name=random_name("hook"), url="https://hook.example/", events=["reads"])
 
@@ -181,7 +187,7 @@ def _ok(answer: Answer) -> Any:
 def _rest_create(resource: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
     def change(world: World) -> tuple[str, UUID | None]:
         made = _ok(world.rest("POST", path, body(world)))
-        return "name" if "name" in made else "username", UUID(made["id"])
+        return next(name for name in ("name", "username", "group") if name in made), UUID(made["id"])
 
     return change
 
@@ -279,6 +285,7 @@ ON_REST: dict[str, Change] = {
     "directories.delete": _rest(World.directory, "DELETE", "directories/{id}", "bindPassword"),
     "saved-filters.delete": _rest(World.saved_filter, "DELETE", "ad/saved-filters/{id}", "filter"),
     "change-templates.delete": _rest(World.change_template, "DELETE", "ad/change-templates/{id}", "attributes"),
+    "membership-rules.delete": _rest(World.membership_rule, "DELETE", "membership-rules/{id}", "maxDuration"),
     "change-requests.approve": _rest(_held, "POST", "change-requests/{id}/approve", "decidedBy", _digest),
     "change-requests.reject": _rest(_held, "POST", "change-requests/{id}/reject", "comment", {"comment": "no"}),
     "change-requests.comment": _rest(
@@ -300,6 +307,14 @@ NEED_A_DIRECTORY: dict[str, Change] = {
     "saved-filters.update": _rest(World.saved_filter, "PATCH", "ad/saved-filters/{id}", "shared", {"shared": True}),
     "change-templates.create": _rest_create(
         "change-templates", "ad/change-templates", lambda _: {"name": "Leaver", "occasion": "leaver"}
+    ),
+    "membership-rules.create": _rest_create(
+        "membership-rules",
+        "membership-rules",
+        lambda world: {"group": f"CN=Guests,CN=Builtin,{world.connection.base_dn}", "reasonRequired": True},
+    ),
+    "membership-rules.update": _rest(
+        World.membership_rule, "PATCH", "membership-rules/{id}", "maxDuration", {"maxDuration": "PT1H"}
     ),
     "change-templates.update": _rest(
         World.change_template, "PATCH", "ad/change-templates/{id}", "account", {"account": "disable"}

@@ -38,7 +38,14 @@ UNBOUNDED = {
 """What asks for more than the bound, and why."""
 SINGLE = (
     *("agents.read", "agent-clients.read", "permission-groups.read", "permission-groups.read-scopes"),
-    *("change-templates.read", "saved-filters.read", "saved-filters.run", "runs.read", "runs.read-details"),
+    *(
+        "change-templates.read",
+        "membership-rules.read",
+        "saved-filters.read",
+        "saved-filters.run",
+        "runs.read",
+        "runs.read-details",
+    ),
     *("runs.plan-retry", "change-requests.read-run-plan", "deleted-objects.read", "operations.read-own"),
 )
 """Reads of one row or object, which this world has none of. A saved filter is run as a search."""

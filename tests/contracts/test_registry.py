@@ -23,6 +23,8 @@ GUARDED_ON_REST = [item for item in ON_REST if SIGNED_IN not in item.permission]
 
 
 KEPT_FOR_A_DIRECTORY = {"change-templates", "saved-filters", "runs", "schema"}
+KEPT_ELSEWHERE = {"membership-rules"}
+"""What is kept for a directory, too, and has a path of its own."""
 
 
 def named(operation: Operation) -> str:
@@ -56,7 +58,8 @@ def test_is_described(operation: Operation) -> None:
 @pytest.mark.parametrize("operation", EVERY, ids=named)
 def test_what_it_is_about_is_where_it_is(operation: Operation) -> None:
     is_below_ad = operation.path.startswith("ad/")
-    assert operation.needs_directory is (is_below_ad or operation.effect is Effect.CHANGE)
+    is_for_directory = is_below_ad or operation.effect is Effect.CHANGE or operation.resource in KEPT_ELSEWHERE
+    assert operation.needs_directory is is_for_directory
     assert operation.names_object is (is_below_ad and operation.resource not in KEPT_FOR_A_DIRECTORY)
     assert operation.creates is (
         operation.method == "POST" and operation.action in ("create", "create-link", "prepare")

@@ -46,6 +46,11 @@ def make_change_template(console: Console) -> str:
     return made(console, "/rest/ad/change-templates", {"name": random_name("template"), "occasion": "leaver"})
 
 
+def make_membership_rule(console: Console) -> str:
+    group = f"CN=Guests,CN=Builtin,{DirectoryConnection.objects.get().base_dn}"
+    return made(console, "/rest/membership-rules", {"group": group, "maxDuration": "PT8H"})
+
+
 def make_role(console: Console) -> str:
     return made(console, "/rest/roles", {"name": random_name("role"), "permissions": ["directory.read_object"]})
 
@@ -75,6 +80,7 @@ MAKERS: dict[str, Make] = {
     "api-keys": make_key,
     "change-templates": make_change_template,
     "directories": make_directory,
+    "membership-rules": make_membership_rule,
     "people": make_user,
     "permission-groups": make_permission_group,
     "roles": make_role,
@@ -141,7 +147,9 @@ def test_a_change_meant_for_another_version_is_refused(console: Console, make: M
 
 
 def renamed(path: str) -> dict[str, str]:
-    """A body that gives a record another name."""
+    """A body that gives a record another name, or a rule another time."""
+    if "/membership-rules/" in path:
+        return {"maxDuration": "PT1H"}
     return {"displayName" if "/users/" in path else "name": random_name("other")}
 
 

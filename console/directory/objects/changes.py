@@ -16,15 +16,18 @@ from django.utils.translation import gettext as _
 
 from audit.log import NOT_APPLIED
 from audit.models import OPEN_OUTCOMES, Reversible
+from console.directory.membership_rules import rule_of_group
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import seconds_since
 from core.call import Schedule
 from core.errors import GatewayError, InvalidRequest
 from core.operation import find_operation
+from core.shapes import parse_duration
 from core.text.messages import message
 from directory.changes.revert import inverse_of
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import Kind
+from gateway.pipeline.membership_rules import TooLong
 from gateway.pipeline.schedules import parse_schedule
 
 DryRun = Mapping[str, Any]
@@ -60,8 +63,21 @@ class Change:
     consent: Callable[[DryRun], str] = _no_consent
 
     def preview(self, page: PageContext) -> DryRun:
-        dry_run: DryRun = self._answer(page, query={**self.query, "dryRun": "true"})
+        """The dry run; with the latest end where a membership needs one."""
+        try:
+            return self._preview(page)
+        except TooLong as refusal:
+            longest = parse_duration(refusal.members["maxDuration"])
+            return self._preview(page, schedule=Schedule(revert_after=longest))
+
+    def _preview(self, page: PageContext, **schedule: Schedule) -> DryRun:
+        dry_run: DryRun = self._answer(page, query={**self.query, "dryRun": "true"}, **schedule)
         return dry_run
+
+    def find_rule(self, page: PageContext) -> Mapping[str, Any] | None:
+        """The membership rule of the group that members are added to."""
+        is_adding = self.operation == "groups.change-members" and self.body.get("add")
+        return rule_of_group(page, self.about) if is_adding else None
 
     def make(self, page: PageContext) -> Any:
         """Make the change and return the operation's answer. Changes by people in the console need no approval."""
@@ -122,6 +138,7 @@ def render_preview(
     `problem` is the refusal of an attempt to make the change. Raises VersionMismatch for a change with `if_match`: the
     caller shows what has changed meanwhile.
     """
+    rule, revert_at = change.find_rule(page), page.form.get("revertAt", "")
     try:
         dry_run = change.preview(page)
     except GatewayError as refusal:
@@ -130,13 +147,14 @@ def render_preview(
         if form is not None:
             return form(problem)
     else:
+        revert_at = revert_at or dry_run.get("revertAt", "")[:16]
         changes = [shorten_values(item, _VALUES_SHOWN) for item in dry_run["changes"]]
         context |= {"preview": dry_run, "changes": changes, "consent": change.consent(dry_run)}
     if kept is None:
         sent = page.request.POST.lists()
         kept = [(name, str(value)) for name, values in sent if name not in _OWN_FIELDS for value in values]
     given = {"change": change, "kept": kept, "has_form": form is not None, "reason": page.form["reason"]}
-    given |= {name: page.form.get(name, "") for name in _TIMES.values()}
+    given |= {"applyAt": page.form.get("applyAt", ""), "revertAt": revert_at, "rule": rule}
     given["may_end"] = find_operation(change.operation).inverse is not None
     return page.render("directory/objects/preview.html", {**given, "problem": problem, **context})
 

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from active_directory import DistinguishedName, Equals
+from console.directory.membership_rules import rule_of_group
 from console.directory.objects.form import READ_ATTRIBUTES, READ_ONLY, SECTIONS, Field, Record
 from console.page_context import PageContext, page_at, page_url
 from console.shared.wording import change_request_facts
@@ -227,6 +228,7 @@ def overview(page: PageContext, object_id: UUID) -> HttpResponseBase:
         record,
         "overview",
         waiting=page.perform("change-requests.search", query=waiting)["items"],
+        rule=rule_of_group(page, record),
         scheduled=[{**each, "words": describe_change(change_request_facts(each))} for each in scheduled],
         sections=[(title, fields) for title, fields in shown if fields],
         scope=_(GROUP_SCOPES[record["group"]["scope"]]) if record["group"] else None,

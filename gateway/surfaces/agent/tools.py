@@ -314,6 +314,10 @@ NOT_SERVED = {
     "saved-filters.delete": "people keep filters for people; an agent writes its own",
     "saved-filters.run": "people keep filters for people; an agent writes its own",
     **{f"{kind}.read-by": "search_directory finds objects by any attribute" for kind in (*_BELONGING, "objects")},
+    **{
+        f"membership-rules.{action}": "people set how long memberships last; a refusal says what the rule is"
+        for action in ("list", "read", "create", "update", "delete")
+    },
     "users.change-password": "needs the present password, which nobody should tell an agent",
 }
 """The operations of `/api` that no tool serves, each with its reason. Those only on `/rest` are the console's."""

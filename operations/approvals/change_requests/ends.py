@@ -24,6 +24,7 @@ from directory.changes.targets import find_target, target_of
 from directory.shapes.kinds import resource_of
 from directory.shapes.proposal import UNTIL, AttributeChange, Proposal
 from gateway.pipeline.ending import propose_end
+from gateway.pipeline.membership_rules import require_end_kept
 from gateway.pipeline.schedules import require_in_time
 from gateway.pipeline.time_to_live import with_time_to_live
 from operations.approvals.change_requests.requests import find_visible, renderer_for, visible_requests
@@ -94,6 +95,8 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
     if not made.permission & call.permissions:
         raise Forbidden(made.permission)
     require_in_time(body.until, pointer="#/until")
+    if ends.removes_members(end):
+        require_end_kept(call, end.target_id, body.until)
     assert end.target_id is not None
     entry, protected = find_target(call, resource_of(end.target_kind), end.target_id)
     before, after = ((render_timestamp(time) or "",) if time else () for time in (end.due_at, body.until))

@@ -1,6 +1,7 @@
 """Restoring deleted objects where there is no recycle bin: the operations log gives back what was lost."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -8,8 +9,10 @@ import pytest
 
 from active_directory import Client, ServerSettings
 from active_directory.writes import reanimate
+from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from directory.models import MembershipRule
 from directory.outcomes.evidence import evidence_of, find_outcome
 from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
@@ -56,6 +59,20 @@ class TestTombstones:
         for name in ("First", "Second"):
             tombstone_directory.add_group(f"{name} {random_name('g')}", parent=unit, members=[user])
         return user
+
+    def test_memberships_come_back_for_a_while(
+        self, everything: Integration, other_connection: Any, grace: UUID, tombstone_directory: Directory
+    ) -> None:
+        """Where their groups have a rule."""
+        groups = [tombstone_directory.guid(name.decode()) for name in tombstone_directory.read(grace)["memberOf"]]
+        rule = {"connection": other_connection, "max_duration": timedelta(hours=1)}
+        MembershipRule.objects.create(group_guid=groups[0], group_dn="CN=First", **rule)
+        assert everything.delete(f"/api/ad/users/{grace}").status == 204
+        assert restore(everything, grace).status == 200
+        (end,) = ChangeRequest.objects.filter(ends__isnull=False)
+        assert (end.target_id, end.operation) == (groups[0], "groups.change-members")
+        assert OperationRecord.objects.get(id=end.ends).target_id == groups[0]
+        assert len(tombstone_directory.read(grace)["memberOf"]) == 2
 
     def test_it_works(self, everything: Integration, grace: UUID, tombstone_directory: Directory, unit: str) -> None:
         before = tombstone_directory.read(grace)
