@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('directory', '0013_remember_refused_bind_passwords'),
+        ('directory', '0014_identity_questions'),
     ]
 
     operations = [
