@@ -1,6 +1,8 @@
 """Agents for administrators: grants, their supervision levels, agent clients, and revoking all of them."""
 
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponseBase
@@ -9,13 +11,18 @@ from django.utils.translation import ngettext
 
 from console.page_context import PageContext, page_at
 from console.shared.forms import declare_button
+from core.errors import Forbidden, NotFound
+from core.operation import SIGNED_IN, find_operation
 from core.text.vocabulary import texts_by_name
 from keys.agents.availability import install_command
+from keys.agents.scopes import missing_scopes
 from keys.models import Level
 
 _STATES = texts_by_name({"active": "Active", "expired": "Expired", "ended": "Ended"})
 _CLIENTS_SHOWN = 100
 _REVOKED_AT_ONCE = 200
+_RECORDS_SHOWN = 25
+_REQUESTS_READ = 100
 
 
 @page_at("agents/", "agents", get="agents.search")
@@ -37,6 +44,43 @@ def agents(page: PageContext, /, **context: Any) -> HttpResponseBase:
             **context,
         },
     )
+
+
+@page_at("agents/<uuid:agent_id>", "agent", get="agents.list-own")
+def agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
+    """What an agent may do, did, was refused and asks for: of anybody for administrators, else of one's own."""
+    if page.may("agents.read"):
+        found = page.perform("agents.read", id=agent_id)
+    else:
+        own = (each for each in page.list_all("agents.list-own") if each["id"] == str(agent_id))
+        if (found := next(own, None)) is None:
+            raise NotFound
+    its = {"owner": found["person"], "keyName": found["name"]}
+    refused = page.list_first("operations.search", _RECORDS_SHOWN, outcome="failed", **its)
+    asked = page.list_first("change-requests.search", _REQUESTS_READ, owner=found["person"], status="pending")
+    return page.render(
+        "access/agent.html",
+        {
+            "agent": found,
+            "records": page.list_first("operations.search", _RECORDS_SHOWN, onlyChanges="true", **its),
+            "refused": [
+                {"record": each, "scopes": _missing_scopes(each["operation"], found)}
+                for each in refused
+                if each["code"] == Forbidden.code
+            ],
+            "asked": [each for each in asked if each["agent"] and each["requestedBy"]["keyName"] == found["name"]],
+            "level": Level(found["supervisionLevel"]).label,
+        },
+    )
+
+
+def _missing_scopes(name: str, agent: Mapping[str, Any]) -> list[str]:
+    """The scopes without which an operation is refused whatever its object; none if it was the object's fault."""
+    operation = find_operation(name)
+    missing = operation.requires.difference(agent["permissions"])
+    if operation.permission.isdisjoint({*agent["permissions"], SIGNED_IN}):
+        missing |= operation.permission
+    return missing_scopes(agent["scopes"], missing)
 
 
 @page_at("agents/revoke-all", "agents-revoke-all", "POST", post="agents.revoke")

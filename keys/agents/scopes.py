@@ -4,7 +4,7 @@ No scope has protected objects, confidential attributes, approvals or the gatewa
 whoever it acts for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.utils.translation import gettext_noop as _
@@ -114,3 +114,10 @@ def permissions_of(names: Iterable[str]) -> frozenset[str]:
 def usable_scopes(held: frozenset[str]) -> list[str]:
     """The scopes that would allow an agent anything on behalf of somebody with these permissions."""
     return [name for name, scope in SCOPES.items() if not scope.permissions or scope.permissions & held]
+
+
+def missing_scopes(granted: Collection[str], permissions: Collection[str]) -> list[str]:
+    """The scopes besides those granted that bring any of the permissions."""
+    return [
+        name for name, scope in SCOPES.items() if name not in granted and not scope.permissions.isdisjoint(permissions)
+    ]

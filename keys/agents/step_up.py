@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from core.call import Call
 from core.errors import GatewayError
 from keys.agents.metadata import resource_metadata_of
-from keys.agents.scopes import SCOPES, WITHDRAW_ALL, known_scopes
+from keys.agents.scopes import SCOPES, WITHDRAW_ALL, known_scopes, missing_scopes
 from keys.models.agents import AgentGrant
 from keys.permissions.cache import access_of_person
 
@@ -23,6 +23,11 @@ class InsufficientScope(GatewayError):
 def consentable(call: Call) -> frozenset[str]:
     """The permissions that the agent's person could let it have besides those of the call."""
     return frozenset[str]().union(*_offers(call)[1].values())
+
+
+def lacking_scopes(call: Call, missing: frozenset[str]) -> list[str]:
+    """The scopes that the agent has not got and that bring any of these permissions."""
+    return missing_scopes(_offers(call)[0], missing)
 
 
 def challenge(request: HttpRequest, call: Call, missing: frozenset[str]) -> InsufficientScope | None:
@@ -47,7 +52,7 @@ def _offers(call: Call) -> tuple[list[str], dict[str, frozenset[str]]]:
     """The scopes that the agent has, and those its person could add now, each with the permissions that it brings."""
     grant = AgentGrant.objects.select_related("person").filter(pk=call.credential.unique_id).first()
     if grant is None or grant.refused_scopes is None:
-        return [], {}
+        return [] if grant is None else grant.scopes, {}
     held = access_of_person(grant.person).permissions
     # A scope without permissions stands for itself.
     given = call.permissions if call.credential.withdraws_own_only else call.permissions | {WITHDRAW_ALL}

@@ -57,6 +57,10 @@ def test_it_works(sign_in: SignIn, corp: DirectoryConnection, program: Program, 
     agents = page.get_by_role("region", name="My agents")
     expect(agents).to_contain_text("Claude")
     expect_good_looks(page, "account-agents")
+    agents.get_by_role("link", name="Claude").click()
+    expect(page.get_by_role("heading", name="What it asks for")).to_be_visible()
+    expect_good_looks(page, "agent")
+    page.goto("/console/account")
     agents.get_by_role("button", name="End what Claude may do").click()
     expect(page.get_by_role("status")).to_contain_text("Claude can do nothing for you any more.")
     assert AgentGrant.objects.get().ended_for == "person"

@@ -89,11 +89,13 @@ class AgentConversation:
             return _run_plan(plan, arguments, origin=issuer_of(self._request))
         except Exception as error:  # noqa: BLE001 - the agent's problem handler
             refusal = error_of(error)
+            scopes: list[str] = []
             if isinstance(refusal, Forbidden) and refusal.missing:
+                scopes = step_up.lacking_scopes(self._call, refusal.missing)
                 self.challenge = step_up.challenge(self._request, self._call, refusal.missing)
             problem = problem_of(self._request, refusal)
             _name_arguments(problem, tool, arguments)
-            return _refusal(problem)
+            return _refusal(problem, scopes)
 
     def _run_changes(self, changes: ChangePlan) -> dict[str, Any]:
         plans = changes.previews()
@@ -193,10 +195,12 @@ def _add_pages(plan: Plan, body: Any, origin: str) -> None:
             request["page"] = link_to(request["id"], origin=origin)
 
 
-def _refusal(problem: dict[str, Any]) -> dict[str, Any]:
-    """The result of a refused call, with its problem details."""
+def _refusal(problem: dict[str, Any], scopes: Sequence[str] = ()) -> dict[str, Any]:
+    """The result of a refused call, with its problem details and the scopes that the agent lacks for it."""
     code, status = problem["code"], problem["status"]
-    return result(f"Refused ({code}). {_NEXT_STEPS.get(code) or _next_step_by_status(status)}", problem, is_error=True)
+    lacking = f"This needs the scope {' or '.join(scopes)}, which you do not have. " if scopes else ""
+    next_step = _NEXT_STEPS.get(code) or _next_step_by_status(status)
+    return result(f"Refused ({code}). {lacking}{next_step}", problem, is_error=True)
 
 
 _NEXT_STEPS = {
