@@ -13,6 +13,8 @@ from directory.models import DirectoryConnection, MembershipRule
 from lab.directory import Directory
 from tests.approvals.temporary import Later, Place, end_of, give, in_time
 from tests.directory.supervised import approve
+from tests.support.agent_tools import call_tool
+from tests.support.agents import make_agent
 from tests.support.cast import Console, Integration, make_integration, make_person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -154,4 +156,15 @@ def test_what_is_restored(free: Integration, place: Place, later: Later, make_ru
     assert free.post(address).status == 200
     assert place.members() == {bob}
     later(hours=2)
+    assert place.members() == set()
+
+
+def test_an_agent(connection: DirectoryConnection, place: Place, later: Later, make_rule: Any) -> None:
+    make_rule(maxDuration="PT8H")
+    agent = make_agent(connection, level=SupervisionLevel.ACT)
+    member: dict[str, Any] = {"id": str(place.group), "add": [str(place.user())], "reason": "INC-1"}
+    refused = call_tool(agent, "change_members", **member)
+    assert (refused.is_error, "PT8H" in str(refused.structured)) == (True, True)
+    assert not call_tool(agent, "change_members", **member, revertAfter="PT8H").is_error
+    later(hours=9)
     assert place.members() == set()

@@ -5,9 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection, MembershipRule
 from lab.directory import Directory
+from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, make_person
 from tests.support.configuration import Configure
 
@@ -84,3 +86,26 @@ def test_more_access_needs_two(console: Console, connection: DirectoryConnection
     assert console.delete(address).status == 202
     assert console.patch(address, {"defaultDuration": "PT30S"}).status == 400
     assert MembershipRule.objects.get().max_duration == timedelta(hours=4)
+
+
+def test_several_at_once(
+    administrator: PlainBrowser, connection: DirectoryConnection, directory: Directory, organizational_unit: str
+) -> None:
+    """What templates, movers and the lists of objects do, one change after another."""
+    user = directory.add_user(parent=organizational_unit)
+    groups = [directory.add_group(parent=organizational_unit) for _ in range(2)]
+    hours = timedelta(hours=8)
+    for group, default in zip(groups, (hours, None), strict=True):
+        MembershipRule.objects.create(
+            connection=connection, group_guid=group, max_duration=hours, default_duration=default
+        )
+    page = administrator.open(f"/console/directory/?base={directory.guid(organizational_unit)}&now=yes")
+    page = page.press("With the chosen…", chosen=[str(user)], action="join")
+    page = page.press("Preview", group=[directory.dn(group) for group in groups])
+    assert "1 refused" in page.text
+    assert "A membership of this group lasts at most PT8H: say when it ends." in page.text
+    page.press("Add to the group")
+    while "Go on" in page.buttons:
+        page.press("Go on")
+    assert [len(directory.members(group)) for group in groups] == [1, 0]
+    assert ChangeRequest.objects.get(ends__isnull=False).target_id == groups[0]
