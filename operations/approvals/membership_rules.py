@@ -200,11 +200,15 @@ def _record(call: Call, row: MembershipRule) -> MembershipRuleRecord:
 def _records(call: Call, rows: list[MembershipRule]) -> list[MembershipRuleRecord]:
     groups, client = _groups(call, rows), client_of(call)
     counts = dict(zip(groups, member_counts(client, visibility_of(call), [*groups.values()]), strict=True))
+    leaving: dict[UUID | None, set[UUID]] = {}
     for end in ends.find_pending(*groups):
-        if ends.removes_members(end) and end.target_id is not None:
-            known = client.read_many(ends.identities_in(end.changes).values(), ("objectGUID",))
-            present = {name.casefold() for name in groups[end.target_id].texts("member")}
-            counts[end.target_id] -= sum(entry.dn.casefold() in present for entry in known.values())
+        if ends.removes_members(end):
+            leaving.setdefault(end.target_id, set()).update(ends.identities_in(end.changes).values())
+    known = client.read_many({guid for guids in leaving.values() for guid in guids}, ("objectGUID",))
+    for id, group in groups.items():
+        present = set(group.texts("member"))
+        staying = counts[id] - sum(guid in known and known[guid].dn in present for guid in leaving.get(id, ()))
+        counts[id] = max(0, staying)
     return [
         as_record(
             MembershipRuleRecord,

@@ -88,6 +88,7 @@ def test_disabled_until_monday(
     expect_good_looks(desk, "group-with-a-rule")
     desk.goto(f"{OBJECTS}/{group}/members/add?add={bob}")
     desk.get_by_role("button", name="Preview").click()
+    expect(desk.get_by_text("(empty) → for 2 hours")).to_be_visible()
     ends = f"{datetime.now(UTC) + timedelta(hours=2) + TOKYO:%Y-%m-%dT%H}"
     expect(desk.get_by_label("Until (local time)")).to_have_value(re.compile(ends))
     expect_good_looks(desk, "membership-by-a-rule")

@@ -22,7 +22,9 @@ from active_directory import (
     UserAccountControl,
 )
 from audit.redact import SECRET
-from directory.shapes.proposal import AttributeChange
+from core.shapes import parse_duration
+from core.text.times import exact_duration_in_words
+from directory.shapes.proposal import UNTIL, AttributeChange
 from directory.shapes.sign_in_hours import allowed_hours, hours_in_words
 from directory.shapes.value_rules import GROUP_SCOPE_BITS
 
@@ -350,12 +352,25 @@ def _hours(values: Sequence[str]) -> str:
         return "; ".join(values)
 
 
+def _until(change: AttributeChange, label: str) -> AttributeText:
+    before, after = (", ".join(map(_end, values)) or str(_EMPTY) for values in (change.before, change.after))
+    return label, (f"{before} → {after}",)
+
+
+def _end(value: str) -> str:
+    """An end as people read it: a time, or how long it takes until then."""
+    if not value.startswith("P"):
+        return str(_value_text(value, named_object))
+    return _("for {duration}").format(duration=exact_duration_in_words(int(parse_duration(value).total_seconds())))
+
+
 _SPECIAL: Final[Mapping[str, Callable[[AttributeChange, str], AttributeText]]] = {
     "grouptype": _group_type,
     "logonhours": _sign_in_hours,
     "pwdlastset": _password_set,
     "lockouttime": _lock_out,
     "unicodepwd": _password,
+    UNTIL: _until,
 }
 
 
