@@ -12,6 +12,7 @@ from console.log import chain_state
 from console.page_context import CHOSEN_DIRECTORY, PageContext, page_at
 from console.setup_wizard import remaining_checklist
 from console.shared.charts import daily_chart, key_chart
+from core.errors import GatewayError
 
 _PERIODS = (14, 30, 90)
 """Days that the charts can show."""
@@ -32,6 +33,7 @@ def home(page: PageContext) -> HttpResponseBase:
             "recent": page.list_first("operations.search", 6, onlyChanges="true"),
             "keys": page.perform_if_admitted("api-keys.list-due"),
             "first_day": remaining_checklist(page),
+            "takes_calls": page.call.directory is not None and page.may("users.unlock") and page.may("accounts.search"),
         },
     )
 
@@ -66,6 +68,17 @@ def _find_runs(page: PageContext) -> dict[str, Any] | None:
 @page_at("home/runs", "home-runs", get="runs.search")
 def runs(page: PageContext) -> HttpResponseBase:
     return page.render("_home_runs.html", {"runs": _find_runs(page)})
+
+
+@page_at("home/locked-out", "home-locked-out", get="accounts.search")
+def locked_out(page: PageContext) -> HttpResponseBase:
+    """Who was locked out last. It loads after the page, since it searches the directory."""
+    query = {"state": "locked-out", "sort": "-lockoutTime"}
+    try:
+        context: dict[str, Any] = {"accounts": page.list_first("accounts.search", 5, **query)}
+    except GatewayError as refusal:  # shown in place: the rest of the page does not need the directory
+        context = {"problem": refusal}
+    return page.render("_home_locked_out.html", context, status=200)
 
 
 @page_at("home/activity", "home-activity", get="operations.read-statistics")

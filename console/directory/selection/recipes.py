@@ -132,6 +132,8 @@ def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], cho
     """The task of a recipe for these people. Raises InvalidRequest naming the wrong field."""
     users = [record for record in people if record["kind"] == "user"]
     wanted = choice.blocks & {block.name for block in offered_blocks(page, recipe)}
+    if choice.place.strip() and "move" not in choice.blocks and any(each.name == "move" for each in recipe.blocks):
+        raise refused_field("place", _("is not used: tick the move above, or leave this empty"))
     model: Record | None = None
     if recipe.colleague and wanted - {"enable"}:
         attributes = (*_COPIED_ATTRIBUTES, "primaryGroupID")
@@ -245,19 +247,16 @@ def _membership_steps(
 ) -> Iterator[Step]:
     """One change for each group, with all users who join or leave it."""
     groups = dict(joins)
-    add: dict[str, list[str]] = defaultdict(list)
-    remove: dict[str, list[str]] = defaultdict(list)
+    add: dict[str, list[Record]] = defaultdict(list)
+    remove: dict[str, list[Record]] = defaultdict(list)
     for user in users:
         own = {group["id"]: group for group in direct_groups(page, user)}
         groups |= own
         for ids, changed in ((joins.keys() - own.keys(), add), (leaves(set(own)), remove)):
             for id in ids:
-                changed[id].append(user["id"])
+                changed[id].append(user)
     for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
-        document = {"add": add[id], "remove": remove[id]}
-        added, removed = len(add[id]), len(remove[id])
-        if added and removed:
-            says = _("Add {added} and remove {removed}").format(added=added, removed=removed)
-        else:
-            says = (_("Add {count}") if added else _("Remove {count}")).format(count=added or removed)
-        yield step_for("groups.change-members", groups[id], document, says=says)
+        document = {name: [user["id"] for user in users[id]] for name, users in (("add", add), ("remove", remove))}
+        says = [_("joins: {names}").format(names=list_names(add[id]))] if add[id] else []
+        says += [_("leaves: {names}").format(names=list_names(remove[id]))] if remove[id] else []
+        yield step_for("groups.change-members", groups[id], document, says="; ".join(says))

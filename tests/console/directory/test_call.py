@@ -32,7 +32,9 @@ def test_a_call(
     assert "What is your number?" in administrator.open(f"/console/connections/{connection.id}/edit").content
 
     person = make_person(may=HELP_DESK)
-    page = PlainBrowser(Console(person)).open("/console/call/").press("Find", q="55508642")
+    page = PlainBrowser(Console(person)).open("/console/home/locked-out")
+    assert f"/console/call/{ada}" in page.content
+    page.open("/console/").press("Find", q="55508642")
     assert page.address == f"/console/call/{ada}"
     for words in ("What is your number? 4711", "Who is your boss?", "No The account is locked out."):
         assert words in page.text

@@ -163,6 +163,8 @@ def test_a_mover_gets_what_a_colleague_has_and_a_leaver_loses_everything(
     page.press("Preview", colleague=directory.dn(colleague))
     assert "Mover: Clerk 0?" in page.text
     assert "4 changes" in page.text  # title and manager, two groups, the place
+    assert "leaves: Clerk 0" in page.text
+    assert "joins: Clerk 0" in page.text
     finish(page.press("Make 4 changes", reason="To Engines"))
     assert "4 changes made." in page.text
     assert there in directory.dn(mover)
@@ -170,6 +172,8 @@ def test_a_mover_gets_what_a_colleague_has_and_a_leaver_loses_everything(
     assert [directory.dn(mover) in directory.members(group) for group in (old, both, new)] == [False, True, True]
 
     page.open(f"/console/directory/selection/recipes/leaver?chosen={leaver}")
+    assert page.press("Preview", block=["disable"], place=there).status == 400
+    assert "Is not used: tick the move above, or leave this empty" in page.text
     page.press("Preview", block=["disable", "leave", "describe", "move"], place=there)
     finish(page.press("Make 4 changes"))
     assert not directory.is_enabled(leaver)
