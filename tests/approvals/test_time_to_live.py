@@ -4,6 +4,7 @@ Samba has neither the feature nor such values. So these tests stand where python
 Windows would make of it: the member without its time to live, and refusals in Windows' words.
 """
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import pytest
 from ldap.ldapobject import SimpleLDAPObject
 
 from core.database import shared_clock
+from directory.models import MembershipRule
 from gateway.pipeline import time_to_live
 from tests.approvals.temporary import Later, Place, end_of, give, in_time
 from tests.support.cast import Integration
@@ -152,3 +154,18 @@ def test_a_refused_time_to_live(free: Integration, place: Place, later: Later, w
     # What the directory refuses for another reason is refused as ever.
     answer = give(free, place.group, place.group, X_Revert_After="PT8H")
     assert answer.status == 409
+
+
+def test_the_end_by_a_membership_rule(windows: Windows, free: Integration, place: Place) -> None:
+    bob = place.user()
+    connection = free.key.links.get().connection
+    MembershipRule.objects.create(
+        connection=connection, group_guid=place.group, group_dn="CN=Group", default_duration=timedelta(hours=8)
+    )
+    given = give(free, place.group, bob)
+    assert abs(given.body["directoryTtl"] - EIGHT_HOURS) < 60
+    assert give(free, place.group, bob).status == 200  # moves the end
+    assert [[(step, ttl is not None) for step, ttl, _ in each] for each in windows.sent] == [
+        [(ldap.MOD_ADD, True)],
+        [(ldap.MOD_DELETE, False), (ldap.MOD_ADD, True)],
+    ]
