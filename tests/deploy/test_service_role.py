@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from audit import log
 from audit.chain.sealing import seal_records
 from audit.chain.seals import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE, deletions_allowed
-from audit.models import ChangeClaim, OperationRecord
+from audit.models import ChangeClaim, LogSeal, OperationRecord
 from core.call import SupervisionLevel, Surface
 from lab.commands import PROJECT
 from lab.directory import Directory, random_name
@@ -121,12 +121,14 @@ def test_it_claims_changes_by_recording_them_alone(service: str) -> None:
 
 def test_who_may_delete_and_owns_nothing_cannot_remove_records(service: str) -> None:
     log.record_refusal(make_call(), operation="users.update", code="x")
+    seal_records()
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(f'GRANT DELETE ON {TABLE} TO "{service}"')
+            cursor.execute(f'GRANT DELETE ON {TABLE}, {SEALS} TO "{service}"')
         become(service)
-        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), deletions_allowed():
-            OperationRecord.objects.all().delete()
+        for rows in (OperationRecord.objects.all(), LogSeal.objects.all()):
+            with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), deletions_allowed():
+                rows.delete()
         transaction.set_rollback(True)  # the role is dropped before the test's own transaction is
 
 
