@@ -69,11 +69,11 @@ class Command(BaseCommand):
         if found:
             raise CommandError("\n".join(_lines(found)))
         removed = f", {progress.removed} removed after their time" if progress.removed else ""
-        if closed := find_closed().last:
-            removed += f"; the seals up to {closed} left with their records"
         counted = f"{progress.records} records in {progress.seals} seals, {progress.unsealed} not sealed yet{removed}"
         if course.base is None:
-            self.stdout.write(f"The operations log is as it was written: {counted}.")
+            closed = find_closed().last
+            left = f" The seals up to {closed} left with the records that they named." if closed else ""
+            self.stdout.write(f"The operations log is as it was written: {counted}.{left}")
             return
         since = render_timestamp(course.base.whole_at)
         self.stdout.write(

@@ -49,7 +49,7 @@ def test_it_works(now_is: In, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (closed.seal, closed.removed) == (numbers()[-1], 0)
     assert numbers() == list(range(closed.last + 1, closed.seal + 1))
     assert len(numbers()) == seals * 2 // 3 + 2, "those of two months, the removal and the digest"
-    assert f": 16 records in {len(numbers())} seals, 0 not sealed yet; the seals up to {closed.last} left" in verify()
+    assert f"seals, 0 not sealed yet. The seals up to {closed.last} left with the records that they named." in verify()
     assert not findings()
     assert expire("2021-06").startswith("0 records")
     assert find_closed() == closed
