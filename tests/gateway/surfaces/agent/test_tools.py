@@ -85,7 +85,8 @@ def test_what_is_not_listed_cannot_be_called(ada: UUID, connection: DirectoryCon
     refused = call_tool(agent, "update_object", kind="users", id=str(ada), replace={"title": "x"}, reason="test")
     assert refused.code == "Auth.Forbidden"
     assert refused.said == (
-        "Refused (Auth.Forbidden). You may not do this, and asking again does not help: tell the person you work for."
+        "Refused (Auth.Forbidden). This needs the scope change, which you do not have. You may not do this, and asking"
+        " again does not help: tell the person you work for."
     )
     without_log = make_agent(connection, person=make_person(may=["directory.read_object"]))
     assert (
