@@ -182,7 +182,7 @@ _ATTRIBUTE = re.compile(
     r"|(?:attribute|[Ee]lement|Modify of RDN)\s+'?([A-Za-z][\w-]*)'?(?=[\s:',(]|$)"  # Samba
     r"|samldb: '?(samAccountName|userPrincipalName|servicePrincipalName)'?"
 )
-_NOT_NAMES = {"to", "of", "on", "in", "is", "value", "values", "syntax", "already", "or", "and", "for", "not"}
+_NOT_NAMES = frozenset("to of on in is value values syntax already or and for not".split())
 _SOURCE_PATH = re.compile(r"\s*(?:\bat\s+)?(?:\.{1,2}/)*(?:[\w.-]+/)+[\w.-]+\.[ch](?::\d+)?(?::\w+)?")
 _QUOTED_DN = re.compile(r"'(?:<[^>]*>;?)*(?:[A-Za-z][\w-]*|[\d.]+)=[^']*'|\"[A-Za-z][\w-]*=[^\"]*\"")
 # A name ends with its last DC component: values before that may contain spaces and escapes.

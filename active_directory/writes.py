@@ -170,9 +170,8 @@ def _values_by_identity(
 # removes `isRecycled`, which the object then lacks, and adds defaults that the object has kept, and so refuses its own
 # request. Nothing has changed by then, so the reanimation can be sent again in a form to which the server's additions
 # fit. Windows never refuses it in this way, and is never sent that form.
-KEPT_DEFAULTS = (
-    *("accountExpires", "badPasswordTime", "badPwdCount", "codePage", "countryCode", "lastLogoff", "lastLogon"),
-    *("logonCount",),
+KEPT_DEFAULTS = tuple(
+    "accountExpires badPasswordTime badPwdCount codePage countryCode lastLogoff lastLogon logonCount".split()
 )
 """What Samba adds to an account unless the request mentions it."""
 RARE_DEFAULTS = ("adminCount", "operatorCount")

@@ -17,7 +17,7 @@ from ldap.filter import escape_filter_chars
 from bench.client import Client, expect, in_threads
 from bench.reads import path_of
 from bench.servers import Domain, Gateway
-from core.configuration import Configuration
+from core.configuration_sections import Configuration
 
 FLOODERS = 8
 READERS = 4

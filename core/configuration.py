@@ -12,34 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-)
+from pydantic import BaseModel, ValidationError
 
-from core.configuration_sections import (
-    AccountNamesSection,
-    AgentsSection,
-    ApprovalsSection,
-    BudgetsSection,
-    DirectorySection,
-    DocumentationSection,
-    ForwardedHeadersSection,
-    MetricsSection,
-    OperationsLogSection,
-    RateLimitingSection,
-    RequestLimitsSection,
-    RunsSection,
-    SchedulesSection,
-    ScopesSection,
-    SearchesSection,
-    SignInSection,
-    SupervisionSection,
-    TokensSection,
-    WebhooksSection,
-    WebSection,
-)
+from core.configuration_sections import Configuration
 
 SECRET_VARIABLES = (
     *("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS"),
@@ -66,33 +41,6 @@ VARIABLES = frozenset(
 
 class BadConfiguration(Exception):
     """A configuration value that the gateway cannot start with. The message names the key."""
-
-
-class Configuration(BaseModel):
-    """All sections."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    Web: WebSection = WebSection()
-    RequestLimits: RequestLimitsSection = RequestLimitsSection()
-    RateLimiting: RateLimitingSection = RateLimitingSection()
-    ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()
-    Directory: DirectorySection = DirectorySection()
-    Searches: SearchesSection = SearchesSection()
-    Runs: RunsSection = RunsSection()
-    Approvals: ApprovalsSection = ApprovalsSection()
-    Supervision: SupervisionSection = SupervisionSection()
-    Budgets: BudgetsSection = BudgetsSection()
-    Schedules: SchedulesSection = SchedulesSection()
-    Scopes: ScopesSection = ScopesSection()
-    SignIn: SignInSection = SignInSection()
-    AccountNames: AccountNamesSection = AccountNamesSection()
-    Tokens: TokensSection = TokensSection()
-    Agents: AgentsSection = AgentsSection()
-    OperationsLog: OperationsLogSection = OperationsLogSection()
-    Webhooks: WebhooksSection = WebhooksSection()
-    Metrics: MetricsSection = MetricsSection()
-    Documentation: DocumentationSection = DocumentationSection()
 
 
 def _field_type(path: list[str]) -> Any:

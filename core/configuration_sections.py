@@ -1,17 +1,44 @@
 """The sections of the configuration with their keys; docs/configuration.md is made from the descriptions."""
 
+from ipaddress import ip_network
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, StringConstraints, field_validator, model_validator
-
-from core.setting_types import (
-    AttributeName,
-    LetterInAccountNames,
-    Network,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
     PositiveInt,
-    PositiveSeconds,
-    PrivateScheme,
+    StringConstraints,
+    field_validator,
+    model_validator,
 )
+
+
+def _require_network(value: str) -> str:
+    ip_network(value)  # refuses host bits in a block, which are usually a typing error
+    return value
+
+
+_TAKEN_SCHEMES = frozenset(
+    "about blob data file ftp http https javascript ldap ldaps mailto smb tel vbscript view-source ws wss".split()
+)
+"""Browsers and their machines act on these themselves: they lead to no program that has asked for a sign-in."""
+
+
+def _require_private(scheme: str) -> str:
+    if scheme in _TAKEN_SCHEMES:
+        raise ValueError("must be the scheme of a program of its own")
+    return scheme
+
+
+Network = Annotated[str, AfterValidator(_require_network)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=3600)]
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+LetterInAccountNames = Annotated[str, StringConstraints(pattern=r"^[^=A-Z]=[a-z0-9-]*$")]
+"""A letter and how it is written: `ü=ue`."""
+PrivateScheme = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9+.-]*$"), AfterValidator(_require_private)]
 
 
 class Section(BaseModel):
@@ -360,3 +387,28 @@ class DocumentationSection(Section):
         description="Address at which this documentation is served (`make docs` builds it). The `type` of a problem "
         "then leads to the line of its code.",
     )
+
+
+class Configuration(Section):
+    """All sections."""
+
+    Web: WebSection = WebSection()
+    RequestLimits: RequestLimitsSection = RequestLimitsSection()
+    RateLimiting: RateLimitingSection = RateLimitingSection()
+    ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()
+    Directory: DirectorySection = DirectorySection()
+    Searches: SearchesSection = SearchesSection()
+    Runs: RunsSection = RunsSection()
+    Approvals: ApprovalsSection = ApprovalsSection()
+    Supervision: SupervisionSection = SupervisionSection()
+    Budgets: BudgetsSection = BudgetsSection()
+    Schedules: SchedulesSection = SchedulesSection()
+    Scopes: ScopesSection = ScopesSection()
+    SignIn: SignInSection = SignInSection()
+    AccountNames: AccountNamesSection = AccountNamesSection()
+    Tokens: TokensSection = TokensSection()
+    Agents: AgentsSection = AgentsSection()
+    OperationsLog: OperationsLogSection = OperationsLogSection()
+    Webhooks: WebhooksSection = WebhooksSection()
+    Metrics: MetricsSection = MetricsSection()
+    Documentation: DocumentationSection = DocumentationSection()

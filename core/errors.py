@@ -190,10 +190,13 @@ class UnsupportedMediaType(GatewayError):
     status, code, title = 415, "Request.UnsupportedMediaType", "Send application/json without a content encoding"
 
 
+LIMIT_REACHED = "The limit is reached"
+
+
 class RateLimited(GatewayError):
     status, code, title = 429, "RateLimit.Exceeded", "Too many requests"
 
-    def __init__(self, *, retry_after: int, why: str = "The limit is reached") -> None:
+    def __init__(self, *, retry_after: int, why: str = LIMIT_REACHED) -> None:
         super().__init__(
             message("{why}; try again in {retry_after} s.", why=why, retry_after=retry_after),
             headers={"Retry-After": str(retry_after)},

@@ -17,7 +17,7 @@ from django_ratelimit.core import get_usage
 from redis import RedisError
 
 from core.configuration_sections import RateLimit
-from core.errors import RateLimited, ServiceUnavailable
+from core.errors import LIMIT_REACHED, RateLimited, ServiceUnavailable
 from core.operation import RateCategory
 from core.redis.clients import QuickRedis, RedisUnavailable, Script
 from core.text.messages import message
@@ -137,7 +137,7 @@ def count_category(category: RateCategory, address: str, credential: str) -> Non
         policy = Policy.of(category, getattr(settings.CONFIGURATION.RateLimiting, category))
         # The middleware has counted every request for its address.
         addresses = () if category is RateCategory.GLOBAL else (address_subject(address),)
-        _count_besides(policy, *addresses, credential, is_needed=category in PASSWORD_CATEGORIES)
+        count_besides(policy, *addresses, credential, is_needed=category in PASSWORD_CATEGORIES)
 
 
 def count_password_change(guid: UUID) -> None:
@@ -149,15 +149,18 @@ def count_password_change(guid: UUID) -> None:
     limits = current_limits.get()
     policy = limits.override if limits else None
     policy = policy or Policy.of(RateCategory.PASSWORD_CHANGE, settings.CONFIGURATION.RateLimiting.PasswordChange)
-    _count_besides(policy, str(guid), is_needed=True)
+    count_besides(policy, str(guid), is_needed=True)
 
 
-def _count_besides(policy: Policy, *subjects: str, is_needed: bool) -> None:
-    """Count the request being served against one more limit, for each subject."""
+def count_besides(policy: Policy, *subjects: str, is_needed: bool, amount: int = 1, why: str = LIMIT_REACHED) -> None:
+    """Count the request being served, or `amount`, against one more limit, for each subject.
+
+    Raises RateLimited and, where counting `is_needed` and cannot be done now, ServiceUnavailable.
+    """
     if not settings.CONFIGURATION.RateLimiting.Enabled:
         return
     try:
-        usages = count([(policy, subject) for subject in subjects])
+        usages = count([(policy, subject) for subject in subjects], amount=amount)
     except CountersUnavailable:
         if is_needed:
             raise ServiceUnavailable(PASSWORDS_WAIT) from None
@@ -165,7 +168,7 @@ def _count_besides(policy: Policy, *subjects: str, is_needed: bool) -> None:
     if limits := current_limits.get():
         limits.usages.extend(usages)
     if exceeded := [usage.seconds_left for usage in usages if usage.is_exceeded]:
-        raise RateLimited(retry_after=max(exceeded))
+        raise RateLimited(retry_after=max(exceeded), why=why)
 
 
 def usage_of(name: str, subject: str, limit: RateLimit, *, counting: bool = True) -> Usage:

@@ -131,6 +131,8 @@ Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"}
 """A timestamp of an answer, as `render_timestamp` makes it."""
 
 
+Json = dict[str, Any]
+"""A JSON object."""
 RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
 _snake = cache(to_snake)  # a page has thousands of members, of a few names
 

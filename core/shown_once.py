@@ -34,9 +34,6 @@ class ShownOnce(models.Model):
         indexes = [models.Index(fields=["expires_at"], name="shown_once_expiry")]
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return self.digest
-
 
 def keep(request: HttpRequest, page: str, value: Any) -> str:
     """Keep a JSON value for the page at a path of this gateway; return the URL that shows it."""

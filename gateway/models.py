@@ -35,9 +35,6 @@ class IdempotencyRecord(models.Model):
         indexes = [models.Index(fields=["created_at"], name="kept_answer_age")]
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return f"{self.key} of {self.credential_id}"
-
 
 class NotedBackup(models.Model):
     """A backup that `gateway backup` made, with the names of the keys without which it cannot be restored.
@@ -53,6 +50,3 @@ class NotedBackup(models.Model):
     class Meta:
         ordering = ["made_at"]
         default_permissions = ()
-
-    def __str__(self) -> str:
-        return self.file

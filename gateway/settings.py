@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.configuration import BadConfiguration, load_configuration
 from core.deployment import database_from, hosts_from, mail_from
-from core.oauth import provider_settings
+from core.oauth import PROVIDER_SETTINGS
 from core.redis.clients import broker_options_from, broker_tls_from
 from core.redis.urls import broker_from, redis_from
 from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from, with_secrets_from_files
@@ -151,11 +151,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 SESSION_ENGINE = "keys.sign_in.sessions"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 8 * 3600
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEVELOPMENT
-CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
 CSRF_FAILURE_VIEW = "gateway.surfaces.problems.csrf_failure"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 0 if DEVELOPMENT else 31_536_000
@@ -171,15 +168,12 @@ LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
 LANGUAGE_COOKIE_HTTPONLY = True
 LANGUAGE_COOKIE_SECURE = not DEVELOPMENT
 TIME_ZONE = "UTC"
-USE_TZ = True
-USE_I18N = True
 FORMAT_MODULE_PATH = "gateway.formats"
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 with suppress(OSError):  # a full disk
     STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is missing
 WHITENOISE_USE_FINDERS = True  # serve files from the installed packages, without a build step
-WHITENOISE_AUTOREFRESH = False
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "gateway.middleware.people.FingerprintedStaticFiles"},
@@ -232,7 +226,7 @@ REST_FRAMEWORK = {
 OAUTH2_PROVIDER_APPLICATION_MODEL = "keys.AgentClient"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "keys.AgentAccessToken"  # noqa: S105 - a model's name
 OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "keys.AgentRefreshToken"  # noqa: S105 - a model's name
-OAUTH2_PROVIDER = provider_settings()
+OAUTH2_PROVIDER = PROVIDER_SETTINGS
 
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",

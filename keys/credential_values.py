@@ -9,10 +9,11 @@ so a slow password hash would protect nothing and burden every request.
 import hashlib
 import hmac
 import re
-import secrets
 import zlib
 from dataclasses import dataclass
 from enum import StrEnum
+
+from django.utils.crypto import get_random_string
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LOOKUP_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 12, 32, 6
@@ -44,7 +45,7 @@ class Secret:
 
 def make(prefix: Prefix) -> tuple[str, Secret]:
     """Generate a credential: the value to show once, and what to store of it."""
-    body = f"{prefix}_{_random(LOOKUP_LENGTH)}_{_random(SECRET_LENGTH)}"
+    body = f"{prefix}_{get_random_string(LOOKUP_LENGTH, ALPHABET)}_{get_random_string(SECRET_LENGTH, ALPHABET)}"
     value = body + checksum(body)
     return value, Secret(lookup_id=value[4 : 4 + LOOKUP_LENGTH], digest=_digest(value))
 
@@ -65,10 +66,6 @@ def checksum(text: str) -> str:
         number, digit = divmod(number, len(ALPHABET))
         digits = ALPHABET[digit] + digits
     return digits.rjust(CHECKSUM_LENGTH, ALPHABET[0])
-
-
-def _random(length: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
 def _digest(value: str) -> str:

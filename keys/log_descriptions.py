@@ -186,10 +186,7 @@ def _shown_scopes(scopes: StoredScopes) -> dict[str, tuple[str, ...]]:
     "api-keys",
     ApiKey,
     one=message("an API key"),
-    members=(
-        *("owner", "role", "roleName", "links", "value", "previousValue", "previousValidUntil"),
-        *("revokedAt", "revokedBy"),
-    ),
+    members=tuple("owner role roleName links value previousValue previousValidUntil revokedAt revokedBy".split()),
     widened_access=key_access_widened,
 )
 def describe_key(key: ApiKey) -> Facts:
@@ -250,9 +247,11 @@ def describe_role(role: Role) -> Facts:
     Person,
     one=message("a person"),
     columns=("username", "display_name", "email"),
-    members=(
-        *("directory", "password", "active", "superuser", "staff", "permissions", "groups", "scopes", "scopeObjects"),
-        *("secondFactor", "passkeys", "sessionsEnded", "recoveryCodes", "calendarAddress"),
+    members=tuple(
+        """
+        directory password active superuser staff permissions groups scopes scopeObjects
+        secondFactor passkeys sessionsEnded recoveryCodes calendarAddress
+        """.split()
     ),
     widened_access=person_access_widened,
     identifier="public_id",

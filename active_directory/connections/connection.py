@@ -66,7 +66,7 @@ class ServerSettings:
     pool_size: int = 8
     idle_seconds: float = 30  # after which an unused connection is checked before its next use
     schema_seconds: float = 600  # after which the schema is loaded again
-    other_passwords: tuple[str, ...] = field(default=(), repr=False)  # tried while a password rotation replicates
+    other_passwords: tuple[str, ...] = field(default=(), repr=False)  # a rotation may not have replicated
 
 
 def deadline_of(settings: ServerSettings) -> float:
@@ -136,17 +136,7 @@ def open_connection(url: str, settings: ServerSettings, seconds: float) -> Conne
 
     Raises ``BadCredentials``, ``TlsError`` with the reason, or ``Unavailable``.
     """
-    deadline = time.monotonic() + seconds
-    try:
-        return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
-    except BadCredentials as refused:
-        if not settings.other_passwords or not refused.is_wrong_password:
-            raise
-        for password in settings.other_passwords:
-            with contextlib.suppress(BadCredentials):
-                left = max(0.1, deadline - time.monotonic())
-                return sign_in(url, settings, left, settings.bind_dn, password)
-        raise
+    return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
 
 
 def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, password: str) -> Connection:

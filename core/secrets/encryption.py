@@ -80,11 +80,6 @@ def digests(purpose: bytes, content: bytes) -> list[str]:
     return [_digest(key, purpose, content) for key in settings.ENCRYPTION_KEYS]
 
 
-def matches_digest(digest: str, purpose: bytes, content: bytes) -> bool:
-    """Whether `digest` is that of the content under any configured key."""
-    return key_of_digest(digest, purpose, content) is not None
-
-
 def key_of_digest(digest: str, purpose: bytes, content: bytes) -> int | None:
     """The number, from 1, of the configured key under which `digest` is that of the content; None if none."""
     given = digest.encode("utf-8", "surrogatepass")  # a stored value may be anything, and must not raise

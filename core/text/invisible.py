@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
+_CATEGORIES = frozenset("Cc Cf Co Cn Cs Zl Zp".split())
 """Control and format characters (bidirectional ones, joiners, tags, the soft hyphen), line ends, and what has no
 glyph."""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
@@ -70,14 +70,12 @@ def escaped_in_json(character: str) -> str:
     return "".join(f"\\u{encoded[at : at + 2].hex()}" for at in range(0, len(encoded), 2))
 
 
-def isolate_directions(text: str) -> str:
-    """Isolate right-to-left words, so that they do not reorder the text around them; for messages, not for pages."""
-    return RIGHT_TO_LEFT.sub("\u2068\\g<0>\u2069", text)
-
-
 def text_for_people(text: str) -> str:
-    """The last step of making a message: mark invisible characters and isolate directions."""
-    return isolate_directions(mark_invisible(text, but="\n"))
+    """The last step of making a message: mark invisible characters, and isolate right-to-left words.
+
+    These would reorder the text around them.
+    """
+    return RIGHT_TO_LEFT.sub("\u2068\\g<0>\u2069", mark_invisible(text, but="\n"))
 
 
 def _joins_letters(text: str, place: int) -> bool:

@@ -16,9 +16,10 @@ from core.text.messages import message
 
 # The scripts that Unicode Standard Annex #31 (table 5) recommends for identifiers, as the first word of letters' names.
 _SCRIPTS = frozenset(
-    {"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "THAANA", "DEVANAGARI", "BENGALI"}
-    | {"GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "THAI", "LAO", "TIBETAN"}
-    | {"MYANMAR", "KHMER", "ETHIOPIC", "HANGUL", "HIRAGANA", "KATAKANA", "BOPOMOFO", "CJK"}
+    """
+    LATIN GREEK CYRILLIC ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL
+    TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR KHMER ETHIOPIC HANGUL HIRAGANA KATAKANA BOPOMOFO CJK
+    """.split()
 )
 # Scripts that occur in one word (Unicode Technical Standard #39, section 5.2, "highly restrictive").
 _COMBINABLE_SCRIPTS = (

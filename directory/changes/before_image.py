@@ -49,10 +49,10 @@ _NOT_RESTORED_FROM_LOG: Final = (
 # Delegation rights and alternative identities must not come back unnoticed: somebody has to set them again. (Windows
 # lets only holders of SeEnableDelegationPrivilege write the first, and nobody the last.)
 _NEVER_RESTORED: Final = frozenset(
-    {
-        *("msds-allowedtodelegateto", "msds-allowedtoactonbehalfofotheridentity", "msds-keycredentiallink"),
-        *("altsecurityidentities", "sidhistory"),
-    }
+    """
+    msds-allowedtodelegateto msds-allowedtoactonbehalfofotheridentity msds-keycredentiallink altsecurityidentities
+    sidhistory
+    """.split()
 )
 _RESET_PRIMARY_GROUPS: Final = frozenset({"513", "514", "515"})  # Domain Users, Guests, Computers
 _VALUE_REASONS = "what they name is gone, in use elsewhere or outside the caller's scopes, or the caller may not do it"

@@ -102,7 +102,10 @@ def propose_create(call: Call, *, object_class: str, body: CreateNamed) -> Propo
     steps = parse_updates(body, schema, kind=kind, new=classes)
     require_references_visible(call, steps)
     require_sensible_values(steps, kind=kind, entry=None)
-    new = _attributes_of_updates(steps, kind)
+    new = _Attributes(  # one with an empty list of values counts as unset
+        {attribute.name: encoded for attribute, encoded in initial_values(steps, kind=kind)},
+        {step.name: step.where for step in steps if step.values},
+    )
     named = frozenset(new.values)
     policy, generated = None, None
     if isinstance(body, CreateAccount):
@@ -167,14 +170,6 @@ def _resolve_class(schema: Schema, object_class: str) -> tuple[list[str], str]:
         (found.rdn_attribute for found in map(schema.object_class, inherited) if found and found.rdn_attribute), None
     )
     return inherited[::-1], rdn_attribute or "cn"
-
-
-def _attributes_of_updates(steps: Sequence[Step], kind: Kind) -> _Attributes:
-    """The attributes that the updates in a body give a new object; one with an empty list of values counts as unset."""
-    return _Attributes(
-        {attribute.name: encoded for attribute, encoded in initial_values(steps, kind=kind)},
-        {step.name: step.where for step in steps if step.values},
-    )
 
 
 def _require_no_primary_group(steps: Sequence[Step]) -> None:

@@ -46,7 +46,7 @@ _IDENTIFIERS = ("sAMAccountName", "userPrincipalName", "servicePrincipalName")
 
 _SUPPLIED_BY_DIRECTORY = frozenset(
     {
-        *("objectclass", "objectcategory", "instancetype", "ntsecuritydescriptor", "objectsid"),
+        *"objectclass objectcategory instancetype ntsecuritydescriptor objectsid".split(),
         *("samaccountname", "grouptype"),  # [MS-SAMR] 3.1.1.8.1 and 3.1.1.8.4 have defaults for them
     }
 )

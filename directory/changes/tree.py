@@ -61,10 +61,12 @@ from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import name_problem
 
 # Only the directory writes these, but administrators want to know them of a deleted object, or a restore needs them.
-_ALWAYS_LOGGED = frozenset({"objectclass", "objectsid", "memberof", "admincount", "pwdlastset", "lastlogontimestamp"})
+_ALWAYS_LOGGED = frozenset("objectclass objectsid memberof admincount pwdlastset lastlogontimestamp".split())
 _NEVER_LOGGED = frozenset(
-    {"name", "cn", "ou", "distinguishedname", "objectcategory", "dscorepropagationdata", "lastlogon", "logoncount"}
-    | {"badpwdcount", "badpasswordtime", "lastlogoff", "codepage", "countrycode", "ntsecuritydescriptor"}
+    """
+    name cn ou distinguishedname objectcategory dscorepropagationdata lastlogon logoncount badpwdcount
+    badpasswordtime lastlogoff codepage countrycode ntsecuritydescriptor
+    """.split()
 )
 
 _NAMES_SHOWN = 20

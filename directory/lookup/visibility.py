@@ -347,11 +347,7 @@ def masker_for_change_requests(call: Call) -> ChangeMasker:
     """The masker for change requests. Without permission to read objects, their values are hidden too."""
     if may_see_values(call):
         return masker_for_log(call)
-
-    def named(directory: UUID | None, changes: list[ChangeJson]) -> list[ChangeJson]:
-        return changes if directory is None else _without_values(changes)
-
-    return named
+    return lambda directory, changes: changes if directory is None else _without_values(changes)
 
 
 def _without_values(changes: Sequence[ChangeJson]) -> list[ChangeJson]:
@@ -402,14 +398,8 @@ def hidden_attributes(call: Call) -> tuple[set[str], set[UUID]]:
     return hidden, unreadable
 
 
-class _Hidden(Visibility):
-    """For a directory whose schema cannot be read, or which is not the one that the caller's scopes belong to."""
-
-    def visible_texts(self, attribute: str, values: Sequence[str]) -> list[str]:
-        return [SECRET for _ in values]
-
-
-_ALL_HIDDEN: Final = _Hidden(Schema({}, {}), confidential=False, bases=())
+_ALL_HIDDEN: Final = Visibility(Schema({}, {}), confidential=False, bases=(), values=False)
+"""Of a directory whose schema cannot be read, or which is not the one that the caller's scopes belong to."""
 
 
 def _visibility_in(call: Call, directory: UUID) -> Visibility | None:

@@ -324,9 +324,6 @@ class BindPassword(models.Model):
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=("digest", "server"), name="directory_bind_password_once")]
 
-    def __str__(self) -> str:
-        return f"a bind password at {self.server}"
-
 
 class PasswordAttempt(models.Model):
     """An account's password that was wrong or is being tried.
@@ -353,6 +350,3 @@ class PasswordAttempt(models.Model):
             models.Index(fields=("account_digest", "-at"), name="directory_attempts_by_account"),
             models.Index(fields=("credential_id", "-at"), name="directory_attempts_by_key"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.state} at {self.at:%Y-%m-%d %H:%M:%S}"

@@ -13,7 +13,6 @@ committed its own.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from time import monotonic, sleep
-from typing import Any
 from uuid import UUID
 
 from active_directory import (
@@ -36,6 +35,7 @@ from active_directory import (
 )
 from audit.log import SECONDS_OF_ABSENCE
 from audit.models import OPEN_OUTCOMES, OperationRecord
+from core.shapes import Json
 from directory.lookup.replication import (
     NotReplicatedYet,
     is_from_elsewhere,
@@ -65,7 +65,7 @@ def evidence_of(
     entry: Entry,
     schema: Schema | None = None,
     identities: Mapping[str, UUID] = NO_IDENTITIES,
-) -> dict[str, Any]:
+) -> Json:
     """What to store of the state before a write; JSON, without values that could be secret.
 
     A modify needs the schema and the entry read with EVIDENCE_ATTRIBUTES; for an add the entry is the container.
@@ -73,7 +73,7 @@ def evidence_of(
     evidence is used. The member `server` is the domain controller that showed this state: the write is sent to it, and
     no other one can tell soon whether the write was applied.
     """
-    evidence: dict[str, Any]
+    evidence: Json
     match write:
         case Add():
             evidence = {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
@@ -98,7 +98,7 @@ def evidence_of(
     return evidence if entry.server is None else {**evidence, "server": entry.server}
 
 
-def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
+def find_outcome(client: Client, evidence: Json) -> bool | None:
     """Whether the write with this evidence was applied; None when that cannot be known (now).
 
     It asks the domain controller that got the write: on the others a missing change may only not have replicated yet.
@@ -111,7 +111,7 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None
 
 
-def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
+def has_finished_writing(client: Client, evidence: Json) -> bool:
     """Whether the domain controller has finished every write of this evidence's object that it had begun.
 
     Only then does a missing change mean that it was not made. See `Client.has_finished_writing`.
@@ -127,7 +127,7 @@ def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
         return False
 
 
-def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
+def find_created(client: Client, evidence: Json) -> UUID | None:
     """The objectGUID of the object that an Add created; None for other writes, and when it cannot be read (now)."""
     if evidence.get("write") != "add":
         return None
@@ -175,7 +175,7 @@ def confirm_outcomes(probes: Sequence[Callable[[], bool | None]]) -> list[bool |
     return [probe() if outcome is False else outcome for probe, outcome in zip(probes, outcomes, strict=True)]
 
 
-def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Mapping[str, UUID]) -> dict[str, Any]:
+def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Mapping[str, UUID]) -> Json:
     """The versions of changed attributes by attid, and the names added to and removed from links, which have none.
 
     Every change of an attribute, even a password, raises its version in replPropertyMetaData ([MS-ADTS] 3.1.1.1.9);
@@ -211,7 +211,7 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema, identities: Ma
     }
 
 
-def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
+def _is_modified(client: Client, evidence: Json) -> bool | None:
     links = {*evidence["added"], *evidence["removed"]}
     entry = client.find(UUID(evidence["id"]), (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None:
@@ -238,7 +238,7 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     return all(signs) if all(signs) or not any(signs) else None
 
 
-def has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
+def has_grown(entry: Entry, evidence: Json) -> bool:
     """Whether an entry, read with EVIDENCE_ATTRIBUTES, has higher versions than before for all that a change raised."""
     versions = {int(attid): version for attid, version in evidence.get("versions", {}).items()}
     if evidence.get("nameVersion") is not None:
@@ -248,14 +248,14 @@ def has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
     return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
 
 
-def current_names(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
+def current_names(client: Client, evidence: Json) -> dict[str, str]:
     """Current names of the objects linked in the evidence, by recorded name; empty for a deleted one without links."""
     ids = {name: UUID(guid) for name, guid in evidence.get("ids", {}).items()}
     found = client.read_many(ids.values(), ("objectGUID",))
     return {name: found[guid].dn if guid in found else "" for name, guid in ids.items()}
 
 
-def version_growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
+def version_growth(client: Client, evidence: Json) -> dict[str, int]:
     """By how much the versions in a modify's evidence have grown since, by attid. Raises LdapError."""
     entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
     now = {} if entry is None else entry.versions
@@ -267,7 +267,7 @@ def link_key(attribute: AttributeType, text: str) -> object:
     return comparison_key(attribute, text.encode())
 
 
-def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
+def _is_renamed(client: Client, evidence: Json) -> bool | None:
     entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
     if entry is None:
         return None
@@ -286,7 +286,7 @@ def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
     return False if now == before + 1 and present.rdn_value != wanted.rdn_value else None
 
 
-def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
+def _is_restored(client: Client, evidence: Json) -> bool | None:
     guid = UUID(evidence["id"])
     entry = client.find(guid, ("objectGUID",))
     if entry is None:
@@ -294,7 +294,7 @@ def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
     return True if DistinguishedName.parse(entry.dn) == DistinguishedName.parse(evidence["newDn"]) else None
 
 
-def _find_added(client: Client, evidence: dict[str, Any]) -> Entry | None:
+def _find_added(client: Client, evidence: Json) -> Entry | None:
     """The object with the name and class of the added one, unless it got this name by a rename."""
     entry = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
     if entry is None or evidence["objectClass"].lower() not in map(str.lower, entry.object_classes):
@@ -302,7 +302,7 @@ def _find_added(client: Client, evidence: dict[str, Any]) -> Entry | None:
     return entry if entry.versions.get(NAME_ATTID, 1) == 1 else None
 
 
-_PROBES: dict[str, Callable[[Client, dict[str, Any]], bool | None]] = {
+_PROBES: dict[str, Callable[[Client, Json], bool | None]] = {
     "add": lambda client, evidence: _find_added(client, evidence) is not None,
     "modify": _is_modified,
     "delete": lambda client, evidence: client.find(UUID(evidence["id"]), ("objectGUID",)) is None,
@@ -377,7 +377,7 @@ def _shows_changes(
     return is_grown and all(_links_hold(client, entry, evidence))
 
 
-def _links_hold(client: Client, entry: Entry, changes: Iterable[dict[str, Any]]) -> Iterator[bool]:
+def _links_hold(client: Client, entry: Entry, changes: Iterable[Json]) -> Iterator[bool]:
     """For each linked object, whether the link is as its latest change left it; links have no versions to compare."""
     schema = client.schema
     known: set[tuple[str, str]] = set()

@@ -3,10 +3,11 @@
 import re
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final, NamedTuple
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_noop
 from typing_extensions import TypedDict
 
 from active_directory import (
@@ -31,6 +32,8 @@ from audit.models import Outcome
 from core.call import Call
 from core.configuration_sections import RateLimit
 from core.rate_limits import require_below_limit
+from core.shapes import as_record
+from core.text.vocabulary import declare_texts, translate_label
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_access_lists
@@ -39,33 +42,34 @@ from directory.queries.bind_attempts import CountedOpener
 # By the sub-code of a refused bind, a Win32 error code in hexadecimal ([MS-ERREF] 2.2).
 _BIND_REFUSALS: Final = {
     "525": (
-        gettext_lazy("there is no such account"),
-        gettext_lazy("Check the name: a distinguished name, or name@domain"),
+        "there is no such account",
+        "Check the name: a distinguished name, or name@domain",
     ),
     "52e": (
-        gettext_lazy("the name or the password is wrong"),
-        gettext_lazy("Check both. A wrong password counts towards the account's lock-out"),
+        "the name or the password is wrong",
+        "Check both. A wrong password counts towards the account's lock-out",
     ),
     "530": (
-        gettext_lazy("the account may not sign in at this time"),
-        gettext_lazy("Widen its logon hours in Active Directory"),
+        "the account may not sign in at this time",
+        "Widen its logon hours in Active Directory",
     ),
     "531": (
-        gettext_lazy("the account may not sign in from here"),
-        gettext_lazy("Widen its list of workstations in Active Directory"),
+        "the account may not sign in from here",
+        "Widen its list of workstations in Active Directory",
     ),
     "532": (
-        gettext_lazy("its password has expired"),
-        gettext_lazy("Set a new one, and let it not expire: the gateway can rotate it by itself"),
+        "its password has expired",
+        "Set a new one, and let it not expire: the gateway can rotate it by itself",
     ),
-    "533": (gettext_lazy("the account is disabled"), gettext_lazy("Enable it in Active Directory")),
-    "701": (gettext_lazy("the account has expired"), gettext_lazy("Extend it in Active Directory")),
+    "533": ("the account is disabled", "Enable it in Active Directory"),
+    "701": ("the account has expired", "Extend it in Active Directory"),
     "773": (
-        gettext_lazy("its password must be changed first"),
-        gettext_lazy("Set a new one without “must change at next sign-in”"),
+        "its password must be changed first",
+        "Set a new one without “must change at next sign-in”",
     ),
-    "775": (gettext_lazy("the account is locked"), gettext_lazy("Unlock it in Active Directory, then try once")),
+    "775": ("the account is locked", "Unlock it in Active Directory, then try once"),
 }
+declare_texts(chain.from_iterable(_BIND_REFUSALS.values()))
 # `active_directory` reports errors in English only. These are its texts with variable parts, and those without.
 _TRANSLATED_PATTERNS: Final = (
     (
@@ -78,22 +82,22 @@ _TRANSLATED_PATTERNS: Final = (
     ),
     (re.compile(r"the TLS handshake failed \((?P<cause>.+)\)"), gettext_noop("the TLS handshake failed ({cause})")),
 )
-_TRANSLATED_MESSAGES: Final = frozenset(
-    {
-        gettext_noop("A bind name and a password are needed"),
-        gettext_noop("A bind name or password cannot contain such characters"),
-        gettext_noop("No domain controller answers in time"),
-        gettext_noop("Only ldaps://, or ldap:// with StartTLS, keeps the password from being read on the way"),
-        gettext_noop("The certificate of the directory's authority cannot be read"),
-        gettext_noop("The directory refuses the bind name or the password"),
-        gettext_noop("it does not offer StartTLS"),
-        gettext_noop("its certificate has expired"),
-        gettext_noop("its certificate is for another address"),
-        gettext_noop("its certificate is for another name"),
-        gettext_noop("its certificate is not valid yet"),
-        gettext_noop("its certificate is self-signed and not among the trusted ones"),
-        gettext_noop("its certificate was not issued by a trusted authority"),
-    }
+declare_texts(
+    (
+        "A bind name and a password are needed",
+        "A bind name or password cannot contain such characters",
+        "No domain controller answers in time",
+        "Only ldaps://, or ldap:// with StartTLS, keeps the password from being read on the way",
+        "The certificate of the directory's authority cannot be read",
+        "The directory refuses the bind name or the password",
+        "it does not offer StartTLS",
+        "its certificate has expired",
+        "its certificate is for another address",
+        "its certificate is for another name",
+        "its certificate is not valid yet",
+        "its certificate is self-signed and not among the trusted ones",
+        "its certificate was not issued by a trusted authority",
+    )
 )
 
 _UNREADABLE_ACCESS_LIST: Final = gettext_noop(
@@ -228,7 +232,7 @@ def try_connection(call: Call, row: DirectoryConnection) -> ConnectionReport:
         "namingContexts": list(reached.naming_contexts) if reached else [],
         "functionalLevel": reached.functional_level if reached else None,
         "schema": {"attributes": reached.attribute_count, "classes": reached.class_count} if reached else None,
-        "rights": _rights_report(reached) if reached else None,
+        "rights": as_record(RightsReport, reached) if reached else None,
         "recycleBin": reached.recycle_bin if reached else None,
         "warnings": warnings,
     }
@@ -246,14 +250,6 @@ def _server_report(
         "problem": fault.problem if fault else problem,
         "fault": fault.kind if fault else None,
         "advice": f"{fault.advice.rstrip('.')}." if fault else None,
-    }
-
-
-def _rights_report(check: ServerCheck) -> RightsReport:
-    return {
-        "baseReadable": check.base_readable,
-        "creatableClasses": list(check.creatable_classes),
-        "writableAttributes": list(check.writable_attributes),
     }
 
 
@@ -295,19 +291,19 @@ def _translate(text: str) -> str:
     for pattern, template in _TRANSLATED_PATTERNS:
         if match := pattern.fullmatch(text):
             return _(template).format(**{name: _translate(part) for name, part in match.groupdict().items()})
-    return _(text) if text in _TRANSLATED_MESSAGES else text
+    return translate_label(text)
 
 
 def _bind_fault(error: BadCredentials, settings: ServerSettings) -> Fault:
     code = error.sub_code
     known = _BIND_REFUSALS.get(code or "")
-    reason, advice = known or (_("it does not say why"), _("Check both, and the account's state"))
+    reason, advice = map(_, known) if known else (_("it does not say why"), _("Check both, and the account's state"))
     problem = f"{_translated_problem(error) or _('The directory refuses the bind name or the password')}: {reason}"
     if "=" not in settings.bind_dn and "@" not in settings.bind_dn and "\\" not in settings.bind_dn:
         advice = _("{name} alone is no name to bind with: write it with its domain, name@domain").format(
             name=settings.bind_dn
         )
-    return Fault(FaultKind.BIND, problem, str(advice))
+    return Fault(FaultKind.BIND, problem, advice)
 
 
 def _network_problem(obstacle: Obstacle, port: int, *, start_tls: bool) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from active_directory import (
 from audit.log_queries import only_changes
 from audit.models import OperationRecord, Outcome
 from core.call import Call
-from core.shapes import Id, Moment, render_timestamp
+from core.shapes import Id, Moment, as_record, render_timestamp
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PasswordPolicyJson, policy_of
@@ -212,22 +212,14 @@ def _find_disabling(call: Call, id: UUID) -> Disabling | None:
             was, became = (_is_disabled(change[side]) for side in ("before", "after"))
             if was is became:
                 continue
-            return _disabling(record) if became and record.outcome == Outcome.SUCCEEDED else None
+            if became and record.outcome == Outcome.SUCCEEDED:
+                return as_record(Disabling, record, operationId=str(record.id))
+            return None
     return None
 
 
 def _is_disabled(values: Sequence[str]) -> bool:
     return any(value.isdecimal() and int(value) & UserAccountControl.ACCOUNTDISABLE for value in values)
-
-
-def _disabling(record: OperationRecord) -> Disabling:
-    return {
-        "operationId": str(record.id),
-        "at": render_timestamp(record.at) or "",
-        "owner": record.owner,
-        "keyName": record.key_name,
-        "reason": record.reason,
-    }
 
 
 def _without_confidential(call: Call, client: Client, entry: Entry) -> Entry:

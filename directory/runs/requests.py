@@ -26,7 +26,7 @@ from core.database import shared_clock
 from core.errors import ServiceUnavailable
 from core.redis.broker import BrokerUnavailable, send_task
 from core.redis.clients import redis_client
-from core.shapes import KEPT_PROBLEM, Id, Moment, render_timestamp
+from core.shapes import KEPT_PROBLEM, Id, Moment, as_record
 from core.text.messages import message
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunLease, RunState
 from directory.shapes.proposal import AccountsRun, Proposal
@@ -238,24 +238,22 @@ def render_result(run: Run) -> RunResult:
     # Creating a hundred model instances takes longer than reading their rows.
     results = list(run.results.order_by("position").values("account", "distinguished_name", "status", "problem"))
     counts = Counter(item["status"] for item in results)
-    return {
-        "runId": str(run.id),
-        "action": run.action,  # type: ignore[typeddict-item] # the two that the operations write
-        "state": run.state,  # type: ignore[typeddict-item]
-        "total": len(run.accounts),
-        "succeeded": counts[AccountStatus.SUCCEEDED],
-        "unchanged": counts[AccountStatus.UNCHANGED],
-        "failed": counts[AccountStatus.FAILED],
-        "results": [
+    return as_record(
+        RunResult,
+        run,
+        runId=str(run.id),
+        total=len(run.accounts),
+        **{status.value: counts[status] for status in AccountStatus},
+        results=[
             {
                 "id": str(item["account"]),
                 "distinguishedName": item["distinguished_name"],
-                "status": item["status"],  # type: ignore[typeddict-item]
+                "status": item["status"],
                 "problem": item["problem"],
             }
             for item in results
         ],
-    }
+    )
 
 
 def with_counts(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -273,25 +271,15 @@ def _count_of(status: AccountStatus) -> Coalesce:
 
 def render_overview(run: Run) -> RunOverview:
     """A run without its results; it must have been read `with_counts`."""
-    counts = {status: getattr(run, status.value) for status in AccountStatus}
-    return {
-        "runId": str(run.id),
-        "action": run.action,  # type: ignore[typeddict-item] # the two that the operations write
-        "state": run.state,  # type: ignore[typeddict-item]
-        "organizationalUnit": {"id": str(run.unit), "distinguishedName": run.unit_dn},
-        "total": len(run.accounts),
-        "succeeded": counts[AccountStatus.SUCCEEDED],
-        "unchanged": counts[AccountStatus.UNCHANGED],
-        "failed": counts[AccountStatus.FAILED],
-        "requestedBy": {"owner": run.requester, "keyName": run.credential_name},
-        "agent": run.credential_kind == CredentialKind.AGENT_TOKEN,
-        "reason": run.reason,
-        "changeRequestId": str(run.change_request_id) if run.change_request_id else None,
-        "approvedBy": run.approved_by,
-        "createdAt": render_timestamp(run.created_at) or "",
-        "startedAt": render_timestamp(run.started_at),
-        "completedAt": render_timestamp(run.completed_at),
-    }
+    return as_record(
+        RunOverview,
+        run,
+        runId=str(run.id),
+        organizationalUnit={"id": str(run.unit), "distinguishedName": run.unit_dn},
+        total=len(run.accounts),
+        requestedBy={"owner": run.requester, "keyName": run.credential_name},
+        agent=run.credential_kind == CredentialKind.AGENT_TOKEN,
+    )
 
 
 def render_details(run: Run) -> RunDetails:

@@ -81,11 +81,12 @@ def reading_grant_lines(parts: Iterable[ReadCheck], *, sid: str, account: str) -
 
 def merged_grants(*several: Grants) -> Grants:
     """The lines of all grants, in their order."""
-    return {
-        "powershell": [line for each in several for line in each["powershell"]],
-        "dsacls": [line for each in several for line in each["dsacls"]],
-        "sambaTool": [line for each in several for line in each["sambaTool"]],
-    }
+    merged = Grants(powershell=[], dsacls=[], sambaTool=[])
+    for each in several:
+        merged["powershell"] += each["powershell"]
+        merged["dsacls"] += each["dsacls"]
+        merged["sambaTool"] += each["sambaTool"]
+    return merged
 
 
 def _ace_parts(right: Right, place: str, types: ObjectTypes) -> tuple[UUID | None, UUID | None, bool]:

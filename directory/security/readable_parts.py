@@ -15,24 +15,24 @@ from typing import Final
 from active_directory import ANYTHING, AccessMask, Client, Entry, Scope
 from directory.security.effective_rights import EffectiveRights, applicable_aces
 
-_ON_PRINCIPALS: Final = ("objectSid", "whenChanged", "replPropertyMetaData", "sAMAccountName")
+_ON_PRINCIPALS: Final = "objectSid whenChanged replPropertyMetaData sAMAccountName"
 _ALWAYS_PRESENT: Final = {
-    "user": (*_ON_PRINCIPALS, "userAccountControl", "pwdLastSet", "primaryGroupID"),
-    "group": (*_ON_PRINCIPALS, "groupType"),
-    "computer": (*_ON_PRINCIPALS, "userAccountControl"),
-    "organizationalUnit": ("whenChanged", "replPropertyMetaData"),
-    "contact": ("whenChanged", "replPropertyMetaData"),
+    "user": f"{_ON_PRINCIPALS} userAccountControl pwdLastSet primaryGroupID".split(),
+    "group": f"{_ON_PRINCIPALS} groupType".split(),
+    "computer": f"{_ON_PRINCIPALS} userAccountControl".split(),
+    "organizationalUnit": ["whenChanged", "replPropertyMetaData"],
+    "contact": ["whenChanged", "replPropertyMetaData"],
 }
 """Attributes that every object of the class has: where one is missing, the account may not read it."""
 _OFTEN_PRESENT: Final = {
-    "user": (
-        *("memberOf", "mail", "userPrincipalName", "manager", "lockoutTime", "accountExpires", "adminCount"),
-        *("lastLogonTimestamp", "servicePrincipalName"),
-    ),
-    "group": ("member", "memberOf", "managedBy", "mail", "adminCount"),
-    "computer": ("memberOf", "dNSHostName", "servicePrincipalName", "lastLogonTimestamp"),
-    "organizationalUnit": ("gPLink", "managedBy"),
-    "contact": ("memberOf", "mail"),
+    "user": """
+        memberOf mail userPrincipalName manager lockoutTime accountExpires adminCount lastLogonTimestamp
+        servicePrincipalName
+    """.split(),
+    "group": "member memberOf managedBy mail adminCount".split(),
+    "computer": "memberOf dNSHostName servicePrincipalName lastLogonTimestamp".split(),
+    "organizationalUnit": ["gPLink", "managedBy"],
+    "contact": ["memberOf", "mail"],
 }
 _LISTING: Final = ("list-children", "read-property")
 _DOMAIN_POLICY: Final = ("minPwdLength", "maxPwdAge", "lockoutThreshold", "lockoutDuration")

@@ -40,9 +40,10 @@ _ACCOUNT = (
 )
 _GROUP = ("groupType", "member")
 # `protected` depends on these (`directory.protection.rules`).
-PROTECTION_ATTRIBUTES = (
-    *("objectGUID", "objectSid", "memberOf", "primaryGroupID", "adminCount"),
-    *("isCriticalSystemObject", "systemFlags", "userAccountControl"),
+PROTECTION_ATTRIBUTES = tuple(
+    """
+    objectGUID objectSid memberOf primaryGroupID adminCount isCriticalSystemObject systemFlags userAccountControl
+    """.split()
 )
 # The directory computes this for base searches only ([MS-ADTS] 3.1.1.4.5.19). A read of an object whose protection will
 # be decided again includes it, to save a second read.

@@ -18,11 +18,10 @@ MAX_USER_SAM_ACCOUNT_NAME = 20  # [MS-SAMR] 3.1.1.6; longer ones are accepted by
 MAX_SAM_ACCOUNT_NAME = 256
 
 MAINTAINED_BY_DIRECTORY = frozenset(
-    {
-        *("badpwdcount", "badpasswordtime", "lastlogon", "lastlogoff", "lastlogontimestamp", "logoncount"),
-        *("objectsid", "objectguid", "samaccounttype", "dscorepropagationdata", "iscriticalsystemobject"),
-        "instancetype",
-    }
+    """
+    badpwdcount badpasswordtime lastlogon lastlogoff lastlogontimestamp logoncount objectsid objectguid
+    samaccounttype dscorepropagationdata iscriticalsystemobject instancetype
+    """.split()
 )
 """The SAM maintains these. Windows refuses to write them; Samba does not, so callers could falsify evidence."""
 

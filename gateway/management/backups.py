@@ -136,8 +136,7 @@ def load(file: Path) -> None:
     parameters = connection.get_connection_params()
     connection.close()
     if connection.vendor == "sqlite":
-        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(parameters["database"])) as target:
-            source.backup(target)
+        _copy_sqlite(file, parameters["database"])
         return
     _restore_dump(file, parameters)
     _drop_other_tables(file)
@@ -191,8 +190,7 @@ def _dump(file: Path) -> None:
     parameters = connection.get_connection_params()
     os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     if connection.vendor == "sqlite":
-        with closing(sqlite3.connect(parameters["database"])) as source, closing(sqlite3.connect(file)) as target:
-            source.backup(target)
+        _copy_sqlite(parameters["database"], file)
         return
     _run_tool(
         "pg_dump",
@@ -200,6 +198,11 @@ def _dump(file: Path) -> None:
         *("--dbname", _conninfo(parameters)),
         password=parameters.get("password"),
     )
+
+
+def _copy_sqlite(source: Path | str, target: Path | str) -> None:
+    with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
+        read.backup(written)
 
 
 def _conninfo(parameters: Mapping[str, Any]) -> str:

@@ -239,9 +239,7 @@ def _is_wider(old: models.Field, new: models.Field) -> bool:
 # the state from which migrations are detected and written. A new column gets its value in existing rows by
 # `db_default`. A data migration keeps a copy of the code that it needs in a module beside it.
 
-OWN_PACKAGES = frozenset(
-    {"console", "operations", "gateway", "approvals", "keys", "directory", "audit", "core", "active_directory"}
-)
+OWN_PACKAGES = frozenset("console operations gateway approvals keys directory audit core active_directory".split())
 
 
 class Autodetector(MigrationAutodetector):

@@ -2,28 +2,28 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.settings import patched_settings
 
 from core.call import Surface
+from core.shapes import Json
 from gateway.surfaces.openapi.documents import document_settings
 from gateway.urls import api_urls, rest_urls
 
 SURFACES = (Surface.API, Surface.REST)
 
 
-def document(surface: Surface) -> dict[str, Any]:
+def document(surface: Surface) -> Json:
     """Make the OpenAPI document of a surface."""
     with patched_settings(document_settings(surface)):
         patterns = api_urls if surface is Surface.API else rest_urls
-        schema: dict[str, Any] = SchemaGenerator(patterns=patterns).get_schema(request=None, public=True)
+        schema: Json = SchemaGenerator(patterns=patterns).get_schema(request=None, public=True)
     return schema
 
 
-def rendered(document: dict[str, Any]) -> str:
+def rendered(document: Json) -> str:
     """Render a document as it is printed and stored."""
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

@@ -12,8 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from audit.webhooks.events import all_events
-from core.configuration import Configuration
-from core.configuration_sections import RateLimit
+from core.configuration_sections import Configuration, RateLimit
 from core.errors import anchor_of, error_classes
 from core.operation import operations
 from keys.permission_catalogue import GRANTABLE, MEANINGS

@@ -26,7 +26,7 @@ from core.call import Call
 from core.deadlines import OutOfTime
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation, operations
-from core.shapes import Body, Guid, load_body, load_query, parse_guid
+from core.shapes import Body, Guid, Json, load_body, load_query, parse_guid
 from directory import errors
 from directory.lookup.access import client_of
 from directory.lookup.prefetch import Prefetch, Prefetches, is_self_contained
@@ -114,7 +114,7 @@ class Item:
             detail = "must be a JSON object"
             raise InvalidRequest.naming(detail, pointer="#", sentence=f"An item {detail}.")
         item = load_body(item_shape(operation), self.document)
-        kwargs: dict[str, Any] = {name: getattr(item, name) for name in _path_parameters(operation)}
+        kwargs: Json = {name: getattr(item, name) for name in _path_parameters(operation)}
         arguments = {name: str(value) for name, value in kwargs.items()}
         parameters = {
             parameter.alias or name for name, parameter in _query_parameters(operation).items()
@@ -139,7 +139,7 @@ class Item:
 def item_shape(operation: Operation) -> type[Body]:
     """The shape of an item: the single call's body, path parameters, query parameters and If-Match."""
     base = operation.body or Body
-    members: dict[str, Any] = dict.fromkeys(_path_parameters(operation), (Guid, ...))
+    members: Json = dict.fromkeys(_path_parameters(operation), (Guid, ...))
     for name, parameter in _query_parameters(operation).items():
         members[name] = (parameter.annotation, Field(parameter.default, description=parameter.description))
     meaning = "The version the change is meant for, quoted or not; another one is 412."
@@ -163,7 +163,7 @@ def item_shape(operation: Operation) -> type[Body]:
 def batch_shape(operation: Operation) -> type[Body]:
     """The shape of a whole batch, for the OpenAPI document."""
     item = item_shape(operation)
-    members: dict[str, Any] = {"items": (list[item], Field(max_length=MAX_ITEMS)), "on_error": (OnError, "continue")}  # type: ignore[valid-type]
+    members: Json = {"items": (list[item], Field(max_length=MAX_ITEMS)), "on_error": (OnError, "continue")}  # type: ignore[valid-type]
     return create_model(
         item.__name__.removesuffix("Item") + "Batch",
         __base__=Body,
@@ -173,7 +173,7 @@ def batch_shape(operation: Operation) -> type[Body]:
     )
 
 
-def _examples(shape: type[Body]) -> list[dict[str, Any]]:
+def _examples(shape: type[Body]) -> list[Json]:
     extra: Any = shape.model_config.get("json_schema_extra", {})
     return list(extra.get("examples", [{}]))
 

@@ -24,9 +24,9 @@ from core import tracing
 from core.call import Call, Surface
 from core.configuration_sections import RateLimit
 from core.deadlines import require_time
-from core.errors import Forbidden, GatewayError, RateLimited, ServiceUnavailable
+from core.errors import LIMIT_REACHED, Forbidden, GatewayError, RateLimited, ServiceUnavailable
 from core.operation import Effect, Operation, Risk
-from core.rate_limits import CountersUnavailable, Policy, count, current_limits
+from core.rate_limits import CountersUnavailable, Policy, count, count_besides
 from core.text.messages import Message, message
 from directory import errors as directory_errors
 from directory.changes.membership import count_staying_members
@@ -72,11 +72,9 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
                 recording.record_replayed(operation, call, inputs.arguments, answer.body)
                 return answer
             return _judge(operation, call, accepted)
-    except GatewayError as refusal:
-        record_refusal(operation, call, inputs.arguments, refusal.code)
-        raise
-    except Exception:
-        record_refusal(operation, call, inputs.arguments, GatewayError.code)
+    except Exception as error:
+        code = error.code if isinstance(error, GatewayError) else GatewayError.code
+        record_refusal(operation, call, inputs.arguments, code)
         raise
 
 
@@ -276,24 +274,14 @@ def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
     """
     weight = items + _count_list_values(documents) // VALUES_PER_ITEM
     configuration = settings.CONFIGURATION.RateLimiting
-    if not weight or not configuration.Enabled or call.surface is Surface.WORKER:
+    if not weight or call.surface is Surface.WORKER:
         return
-    policy = Policy.of("BatchItems", configuration.BatchItems)
-    try:
-        (usage,) = count([(policy, call.credential.unique_id)], amount=weight)
-    except CountersUnavailable:
-        return
-    if limits := current_limits.get():
-        limits.usages.append(usage)
+    policy, why = Policy.of("BatchItems", configuration.BatchItems), LIMIT_REACHED
     if weight > policy.quota:
-        raise RateLimited(
-            retry_after=usage.seconds_left,
-            why=message(
-                "This counts as {weight} items and the limit is {quota}: split it", weight=weight, quota=policy.quota
-            ),
+        why = message(
+            "This counts as {weight} items and the limit is {quota}: split it", weight=weight, quota=policy.quota
         )
-    if usage.is_exceeded:
-        raise RateLimited(retry_after=usage.seconds_left)
+    count_besides(policy, call.credential.unique_id, amount=weight, is_needed=False, why=why)
 
 
 def count_agent_change(call: Call) -> None:

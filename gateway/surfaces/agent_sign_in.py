@@ -109,10 +109,6 @@ def _issue(form: HttpRequest) -> Any:
     return oauth().create_token_response(form)
 
 
-def _revoke(form: HttpRequest) -> Any:
-    return oauth().create_revocation_response(form)
-
-
 def _server_response(headers: Any, body: str | None, status: int) -> HttpResponse:
     response = HttpResponse(body or "", status=status, content_type="application/json")
     # A challenge would offer client authentication, but our clients are public and have no secrets.
@@ -142,5 +138,9 @@ urls = [
     ),
     path(metadata.REGISTER.lstrip("/"), RegistrationView.as_view(), name="oauth-register"),
     path(metadata.TOKEN.lstrip("/"), FormView.as_view(respond=_issue), name="oauth-token"),
-    path(metadata.REVOKE.lstrip("/"), FormView.as_view(respond=_revoke), name="oauth-revoke"),
+    path(
+        metadata.REVOKE.lstrip("/"),
+        FormView.as_view(respond=lambda form: oauth().create_revocation_response(form)),
+        name="oauth-revoke",
+    ),
 ]

@@ -25,7 +25,7 @@ from core.call import Call
 from core.database import row_lease, shared_clock
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation
-from core.secrets.encryption import digests, matches_digest, name_of_encryption_key
+from core.secrets.encryption import digests, key_of_digest, name_of_encryption_key
 from core.shapes import encode_json, parse_guid
 from gateway import pipeline
 from gateway.models import IdempotencyRecord
@@ -208,7 +208,7 @@ def _claim(call: Call, key: str, content: bytes) -> IdempotencyRecord:
         if earlier is None:
             continue
         is_old = earlier.created_at < now - RETENTION
-        if not is_old and not matches_digest(earlier.fingerprint, _FINGERPRINT, content):
+        if not is_old and key_of_digest(earlier.fingerprint, _FINGERPRINT, content) is None:
             raise KeyReused
         is_free = is_old or _must_run_again(earlier, call)
         if not is_free and earlier.status is not None:

@@ -64,11 +64,7 @@ class AccessTokenRecord(TypedDict):
 
 
 def _session_record(request: StrictRequest, call: Call) -> SessionRecord:
-    user: SessionUser = {
-        "username": call.person.username,
-        "displayName": call.person.display_name,
-        "permissions": sorted(call.permissions),
-    }
+    user = as_record(SessionUser, call.person, permissions=sorted(call.permissions))
     return {"user": user, "csrfToken": get_token(request._request)}
 
 

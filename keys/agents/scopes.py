@@ -7,8 +7,7 @@ whoever it acts for.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from django.utils.translation import gettext_noop as _
-
+from core.text.vocabulary import declare_texts
 from directory.shapes.kinds import PERMISSION_SUFFIXES
 
 
@@ -30,69 +29,67 @@ def _for_each_kind(action: str) -> frozenset[str]:
 
 SCOPES = {
     "read": Scope(
-        _("Read the directory"),
-        _(
+        "Read the directory",
+        (
             "Search and read users, groups, computers, units and everything else, with their attributes, members, "
             "access control and history, and what is in the recycle bin."
         ),
         frozenset({"directory.read_object", "directory.read_deleted", "directory.read_acl", "audit.read_log"}),
     ),
     "change": Scope(
-        _("Change attributes, rename and move"),
-        _("Change attributes of objects, rename them, and move them to other units."),
+        "Change attributes, rename and move",
+        "Change attributes of objects, rename them, and move them to other units.",
         _for_each_kind("update") | {"directory.move_object"},
     ),
     "accounts": Scope(
-        _("Enable, disable and unlock accounts"),
-        _("Let accounts be used again, and keep them from being used. Lock-outs are ended at once."),
+        "Enable, disable and unlock accounts",
+        "Let accounts be used again, and keep them from being used. Lock-outs are ended at once.",
         frozenset({"directory.enable_account", "directory.disable_account", "directory.unlock_account"}),
         waits=True,
     ),
     "membership": Scope(
-        _("Change who is in a group"),
-        _("Add members to groups and remove them, and with it what the groups give access to."),
+        "Change who is in a group",
+        "Add members to groups and remove them, and with it what the groups give access to.",
         frozenset({"directory.manage_membership"}),
         waits=True,
     ),
     "passwords": Scope(
-        _("Reset passwords"),
-        _("Give accounts new passwords. Whoever resets a password can sign in as that person."),
+        "Reset passwords",
+        "Give accounts new passwords. Whoever resets a password can sign in as that person.",
         frozenset({"directory.reset_password"}),
         waits=True,
     ),
     "create": Scope(
-        _("Create objects"), _("Make users, groups, computers, units and other objects."), _for_each_kind("create")
+        "Create objects", "Make users, groups, computers, units and other objects.", _for_each_kind("create")
     ),
     "delete": Scope(
-        _("Delete objects"),
-        _("Delete users, groups, computers, units and other objects."),
+        "Delete objects",
+        "Delete users, groups, computers, units and other objects.",
         _for_each_kind("delete"),
         waits=True,
     ),
     "restore": Scope(
-        _("Restore deleted objects"),
-        _("Bring objects back from the recycle bin, with their memberships as far as they are known."),
+        "Restore deleted objects",
+        "Bring objects back from the recycle bin, with their memberships as far as they are known.",
         frozenset({"directory.restore_deleted", "directory.read_deleted"}),
         waits=True,
     ),
     "runs": Scope(
-        _("Enable or disable the accounts of a whole unit"),
-        _(
-            "Do it to up to a hundred accounts of a unit at once, where single accounts may be enabled or disabled, "
-            "too."
-        ),
+        "Enable or disable the accounts of a whole unit",
+        ("Do it to up to a hundred accounts of a unit at once, where single accounts may be enabled or disabled, too."),
         frozenset({"directory.run_accounts"}),
         waits=True,
     ),
     "requests": Scope(
-        _("Withdraw your other change requests"),
-        _(
+        "Withdraw your other change requests",
+        (
             "Withdraw what you have asked for by keys or other agents and nobody has decided yet. What it has asked "
             "for itself, it may withdraw in any case."
         ),
         frozenset(),
     ),
 }
+declare_texts(text for scope in SCOPES.values() for text in (scope.title, scope.meaning))
 
 WITHDRAW_ALL = "requests"
 

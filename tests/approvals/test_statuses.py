@@ -12,7 +12,7 @@ from approvals.statistics import _DECIDED
 from audit.webhooks.events import STATUS_EVENTS
 from console.templatetags.console import status_class
 from core.text.vocabulary import translate_label
-from gateway.surfaces.agent.results import _ABOUT_REQUEST
+from gateway.surfaces.agent.tools import SENTENCES
 
 ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.REJECTED}
 
@@ -21,7 +21,7 @@ ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.S
 def test_each_has_its_words_in_every_channel(status: Status) -> None:
     assert status in TRANSITIONS
     assert status.value in STATUS_EVENTS
-    assert status.value in _ABOUT_REQUEST
+    assert status.value in SENTENCES["requests"]
     assert str(translate_label(status.value)), "in the console"
     if status in ANNOUNCED:
         assert status in notifications._OUTCOMES
@@ -35,7 +35,7 @@ def test_what_failed_in_part_is_never_said_to_be_done() -> None:
     told = (
         notifications._OUTCOMES[status],
         messages._ANNOUNCEMENTS[status],
-        _ABOUT_REQUEST[status.value],
+        SENTENCES["requests"][status.value],
         str(translate_label(status.value)),
     )
     for text in told:

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from core.configuration import Configuration
+from core.configuration_sections import Configuration
 from directory.models import DirectoryConnection
 from lab.domain import Domain
 from tests.support.cast import Console, make_connection, make_person

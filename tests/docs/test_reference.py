@@ -10,7 +10,8 @@ from django.core.management import CommandError, call_command
 from approvals.models import Status
 from audit.models import OPEN_OUTCOMES, Outcome
 from audit.webhooks.events import EXCEEDED_BUDGET, USED_BREAK_GLASS, all_events
-from core.configuration import VARIABLES, Configuration
+from core.configuration import VARIABLES
+from core.configuration_sections import Configuration
 from gateway.management import reference
 from gateway.management.commands import check_docs
 from lab.commands import PROJECT

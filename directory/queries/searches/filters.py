@@ -73,9 +73,7 @@ _ANR_WEIGHT = 10
 _PART_WEIGHT = 2
 _MAX_CHEAP_COMPARISONS = 12
 """A search with more comparisons is expensive. Two names, such as two `memberOf=`, or one anr are still cheap."""
-_IDENTIFYING = frozenset(
-    {"objectguid", "objectsid", "samaccountname", "userprincipalname", "distinguishedname", "cn", "name", "mail"}
-)
+_IDENTIFYING = frozenset("objectguid objectsid samaccountname userprincipalname distinguishedname cn name mail".split())
 """Attributes with an index and few objects for each value. The index of others, such as objectClass, saves nothing."""
 _NAME_SYNTAXES = frozenset({Syntax.DN, Syntax.DN_BINARY, Syntax.DN_STRING})
 _MAX_SHOWN_LENGTH = 100

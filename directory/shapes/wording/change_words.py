@@ -253,11 +253,11 @@ _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
 }
 
 _NEVER_DETAILED: Final = frozenset(
-    ("distinguishedname", "objectclass", "objectcategory", "cn", "name", "ou", "isdeleted", "samaccounttype")
+    "distinguishedname objectclass objectcategory cn name ou isdeleted samaccounttype".split()
 )
 """The headline has these, or they do not interest people."""
 LOST_BY_DELETION: Final = frozenset(
-    ("samaccountname", "title", "department", "description", "mail", "member", "memberof", "managedby", "manager")
+    "samaccountname title department description mail member memberof managedby manager".split()
 )
 """Of a deleted object's attributes, those by which people know it."""
 

@@ -24,6 +24,7 @@ from active_directory import (
 from audit.redact import SECRET
 from core.shapes import parse_duration
 from core.text.times import exact_duration_in_words
+from core.text.vocabulary import humanize
 from directory.shapes.proposal import UNTIL, AttributeChange
 from directory.shapes.sign_in_hours import allowed_hours, hours_in_words
 from directory.shapes.value_rules import GROUP_SCOPE_BITS
@@ -227,11 +228,10 @@ def _several(change: AttributeChange, name: Name) -> Phrase:
 
 
 _UNREADABLE: Final = frozenset(
-    (
-        *("thumbnailphoto", "jpegphoto", "thumbnaillogo", "photo", "userparameters"),
-        *("usercertificate", "usersmimecertificate", "cacertificate"),
-        *("msds-keycredentiallink", "msds-allowedtoactonbehalfofotheridentity"),
-    )
+    """
+    thumbnailphoto jpegphoto thumbnaillogo photo userparameters usercertificate usersmimecertificate cacertificate
+    msds-keycredentiallink msds-allowedtoactonbehalfofotheridentity
+    """.split()
 )
 """Attributes whose values nobody can read, so that they are not shown."""
 
@@ -311,14 +311,9 @@ def group_words(group: Mapping[str, Any]) -> str:
 
 
 GROUPS: Final = {
-    ("global", "security"): "global security group",
-    ("global", "distribution"): "global distribution group",
-    ("domainLocal", "security"): "domain local security group",
-    ("domainLocal", "distribution"): "domain local distribution group",
-    ("universal", "security"): "universal security group",
-    ("universal", "distribution"): "universal distribution group",
-    ("", "security"): "security group",
-    ("", "distribution"): "distribution group",
+    (scope, kind): f"{humanize(scope)} {kind} group".strip()
+    for scope in ("global", "domainLocal", "universal", "")
+    for kind in ("security", "distribution")
 }
 
 

@@ -15,6 +15,7 @@ from core.call import Call
 from core.errors import Forbidden, GatewayError, RateLimited, ServiceUnavailable
 from core.operation import Operation
 from core.rate_limits import count_category
+from core.shapes import Json
 from directory.lookup.visibility import may_see_values
 from gateway import pipeline
 from gateway.monitoring import metrics
@@ -25,7 +26,17 @@ from gateway.surfaces.agent.planning import Plan, plan_call
 from gateway.surfaces.agent.plans import ChangePlan
 from gateway.surfaces.agent.results import batch_result, made_result, plan_result, result, success
 from gateway.surfaces.agent.schemas import input_schema, output_schema
-from gateway.surfaces.agent.tools import CHANGE_REQUESTS, PLAN, PLANNABLE, PREVIEW, PREVIEWABLE, TOOLS, Behaviour, Tool
+from gateway.surfaces.agent.tools import (
+    CHANGE_REQUESTS,
+    PLAN,
+    PLANNABLE,
+    PREVIEW,
+    PREVIEWABLE,
+    SENTENCES,
+    TOOLS,
+    Behaviour,
+    Tool,
+)
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.viewsets import batch_answer
 from keys.agents import step_up
@@ -44,7 +55,7 @@ class AgentConversation:
         self._call = call
         self.challenge: step_up.InsufficientScope | None = None
 
-    def list_tools(self) -> list[dict[str, Any]]:
+    def list_tools(self) -> list[Json]:
         """List the tools that the caller may use at least in part, or could after asking its person."""
         usable = self._call.permissions | step_up.consentable(self._call)
         ways = {tool.name: tool.ways_of(usable) for tool in TOOLS.values()}
@@ -74,7 +85,7 @@ class AgentConversation:
             if named.get(tool.name, {action for _, action in ways[tool.name]} - tool.includes)
         ]
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Json:
         """Call a tool and return its result, which may be a refusal; raises UnknownTool."""
         tool = TOOLS.get(name)
         if tool is None:
@@ -97,7 +108,7 @@ class AgentConversation:
             _name_arguments(problem, tool, arguments)
             return _refusal(problem, scopes)
 
-    def _run_changes(self, changes: ChangePlan) -> dict[str, Any]:
+    def _run_changes(self, changes: ChangePlan) -> Json:
         plans = changes.previews()
         for operation in {plan.operation.name: plan.operation for plan in plans}.values():
             pipeline.require_admission(operation, changes.call)
@@ -109,7 +120,7 @@ class AgentConversation:
             return plan_result(shown)
         return made_result([_item_of(self._request, *made) for made in changes.apply(shown)])
 
-    def _run_batch(self, plan: Plan, items: Sequence[Any]) -> dict[str, Any]:
+    def _run_batch(self, plan: Plan, items: Sequence[Any]) -> Json:
         try:
             require_admitted(plan.operation, plan.call)
             plan.inputs.query()  # raises what is wrong with the arguments
@@ -140,11 +151,11 @@ class RefusedConversation(AgentConversation):
         self._refused = refusal
         self.challenge = None
 
-    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Json:
         return _refusal(problem_of(self._request, self._refused))
 
 
-def _item_of(request: HttpRequest, operation: Operation, made: pipeline.Answer | Exception) -> dict[str, Any]:
+def _item_of(request: HttpRequest, operation: Operation, made: pipeline.Answer | Exception) -> Json:
     """What became of one change of a plan."""
     if isinstance(made, Exception):
         return {"operation": operation.name, "problem": problem_of(request, error_of(made))}
@@ -156,19 +167,19 @@ def _item_of(request: HttpRequest, operation: Operation, made: pipeline.Answer |
     return item
 
 
-def _run_plan(plan: Plan, arguments: Mapping[str, Any], *, origin: str) -> dict[str, Any]:
+def _run_plan(plan: Plan, arguments: Mapping[str, Any], *, origin: str) -> Json:
     for operation, _ in plan.includes.values():  # before anything is read
         pipeline.require_admission(operation, plan.call)
     answer = pipeline.run(plan.operation, plan.call, plan.inputs)
     _add_pages(plan, answer.body, origin)
-    included: dict[str, Any] = {}
+    included: Json = {}
     for name, (operation, query) in plan.includes.items():
         inputs = pipeline.Inputs(arguments={"id": answer.body["id"]}, query=partial(dict, query), document=dict)
         included[name] = pipeline.run(operation, plan.call, inputs).body
     return success(plan, answer, included, arguments)
 
 
-def _name_arguments(problem: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> None:
+def _name_arguments(problem: Json, tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Let errors name the tool's arguments, not the parameters and members that its operation gets from them."""
     above = "#"
     if tool.name == PREVIEW and arguments.keys() == {"tool", "arguments"} and isinstance(arguments["arguments"], dict):
@@ -195,37 +206,12 @@ def _add_pages(plan: Plan, body: Any, origin: str) -> None:
             request["page"] = link_to(request["id"], origin=origin)
 
 
-def _refusal(problem: dict[str, Any], scopes: Sequence[str] = ()) -> dict[str, Any]:
+def _refusal(problem: Json, scopes: Sequence[str] = ()) -> Json:
     """The result of a refused call, with its problem details and the scopes that the agent lacks for it."""
     code, status = problem["code"], problem["status"]
     lacking = f"This needs the scope {' or '.join(scopes)}, which you do not have. " if scopes else ""
-    next_step = _NEXT_STEPS.get(code) or _next_step_by_status(status)
+    next_step = SENTENCES["next_steps"].get(code) or _next_step_by_status(status)
     return result(f"Refused ({code}). {lacking}{next_step}", problem, is_error=True)
-
-
-_NEXT_STEPS = {
-    "Auth.Forbidden": "You may not do this, and asking again does not help: tell the person you work for.",
-    "Request.Invalid": "Correct what errors names and call again.",
-    "Request.UnknownMember": "Leave out what errors names and call again.",
-    "Request.UnknownParameter": "Leave out what errors names and call again.",
-    "Request.NotFound": "There is nothing of this id that you may see.",
-    "RateLimit.Exceeded": "Nothing was done: detail says when to go on.",
-    "Approvals.AskedElsewhere": "You may withdraw only what you asked for: tell the person you work for.",
-    "Search.CursorInvalid": "Search anew without cursor; with one, keep all other arguments as they were.",
-    "AD.Object.NotFound": "Find it with search_directory: it may be gone, or of another kind.",
-    "AD.Object.AlreadyExists": "Look at what is there with search_directory; choose another name, or change that.",
-    "AD.Object.VersionMismatch": "It has changed meanwhile: read_object again, then decide anew.",
-    "AD.Object.NotEmpty": "It holds other objects: look at them first. recursive deletes them too.",
-    "AD.Object.DeletionProtected": "Somebody has protected it from deletion: tell the person you work for.",
-    "AD.Attributes.Unknown": "Find the right name with describe_schema.",
-    "AD.Attributes.NotWritable": "This attribute cannot be written; describe_schema says which can.",
-    "AD.Attributes.NotReadable": "This attribute is never shown: leave it out.",
-    "Search.FilterInvalid": "Write the value at position as read_object shows such values and search again.",
-    "AD.Filter.Malformed": "Correct the filter at position and search again.",
-    "AD.Filter.TooCostly": "Ask for less: by base, kind, or fewer conditions.",
-    "AD.Password.PolicyViolation": "Choose another password, or let generate make one.",
-    "AD.Directory.OutcomeUnknown": "Nobody knows yet whether it was done: read_object before anything else.",
-}
 
 
 def _next_step_by_status(status: int) -> str:

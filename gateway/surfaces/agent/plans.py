@@ -14,6 +14,7 @@ from typing import Any
 from core.call import Call, SupervisionLevel
 from core.errors import Conflict, GatewayError, InvalidRequest, UnknownMember, invalid_member
 from core.operation import Operation
+from core.shapes import Json
 from gateway import pipeline
 from gateway.pipeline.execute import capture_error
 from gateway.pipeline.prepare import charge
@@ -67,12 +68,12 @@ class ChangePlan:
             for place, (tool, arguments) in enumerate(self._items)
         ]
 
-    def preview(self, plans: list[Plan]) -> dict[str, Any]:
+    def preview(self, plans: list[Plan]) -> Json:
         """What each would do, or why it cannot be; and what they are together. Nothing is changed."""
-        changes: list[dict[str, Any]] = []
+        changes: list[Json] = []
         for place, plan in enumerate(plans):
             shown = capture_error(partial(pipeline.run, plan.operation, plan.call, plan.inputs))
-            item: dict[str, Any] = {"index": place, "operation": plan.operation.name}
+            item: Json = {"index": place, "operation": plan.operation.name}
             if isinstance(shown, Exception):
                 if not isinstance(shown, GatewayError):
                     raise shown
@@ -117,7 +118,7 @@ _UNDONE = "This call changed nothing; if it is a retry, the call before may have
 _SHOWN = ("target", "changes", "risk", "wouldQueue", "warnings")
 
 
-def _expanded(place: int, change: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _expanded(place: int, change: Any) -> Iterator[tuple[str, Json]]:
     """A change of each of the objects that `ids` names, or the one that its arguments are for."""
     where = f"changes/{place}"
     if not isinstance(change, dict) or change.keys() - {"tool", "arguments", "ids"}:

@@ -56,8 +56,9 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from core.shapes import Json
 from gateway.surfaces.agent.conversation import AgentConversation, UnknownTool
-from gateway.surfaces.agent.prompts import PROMPTS, MissingArgument, UnknownPrompt, render_prompt
+from gateway.surfaces.agent.prompts import list_prompts, render_prompt
 
 logger = structlog.get_logger(__name__)
 
@@ -78,7 +79,7 @@ class Reply:
     """The answer to one message: an HTTP status, and a JSON-RPC message if one is due."""
 
     status: int
-    message: dict[str, Any] | None = None
+    message: Json | None = None
 
 
 def reply_to(message: Any, headers: Mapping[str, str], conversation: AgentConversation) -> Reply:
@@ -133,7 +134,7 @@ def _reply_to_envelope(
     return Reply(200 if error is None else ERROR_CODE_HTTP_STATUS.get(error["code"], 200), answer)
 
 
-def _take_notification(message: dict[str, Any], version: str) -> Reply:
+def _take_notification(message: Json, version: str) -> Reply:
     """Accept a notification and drop it: there is no state that it could concern."""
     try:
         JSONRPCNotification.model_validate(message)
@@ -163,11 +164,11 @@ def _failed(code: int, message: str, data: Any = None, request_id: str | int | N
     return Reply(ERROR_CODE_HTTP_STATUS.get(code, 400), _error_message(request_id, error))
 
 
-def _error_message(request_id: str | int | None, error: ErrorData) -> dict[str, Any]:
+def _error_message(request_id: str | int | None, error: ErrorData) -> Json:
     return {"jsonrpc": "2.0", "id": request_id, "error": error.model_dump(exclude_none=True)}
 
 
-def _serve(request: JSONRPCRequest, connection: Connection, conversation: AgentConversation) -> dict[str, Any]:
+def _serve(request: JSONRPCRequest, connection: Connection, conversation: AgentConversation) -> Json:
     """The JSON-RPC message that answers a request."""
     try:
         result = _Exchange(request, conversation).result(connection)
@@ -179,10 +180,6 @@ def _serve(request: JSONRPCRequest, connection: Connection, conversation: AgentC
 def _error_of(error: Exception) -> ErrorData:
     if isinstance(error, UnknownTool):
         return ErrorData(code=INVALID_PARAMS, message="There is no tool of this name")
-    if isinstance(error, UnknownPrompt):
-        return ErrorData(code=INVALID_PARAMS, message="There is no prompt of this name")
-    if isinstance(error, MissingArgument):
-        return ErrorData(code=INVALID_PARAMS, message=f"The prompt needs the argument {error}")
     known = handler_exception_to_error_data(error)
     if known is None:
         logger.error("unforeseen error in the agent endpoint", exc_info=error)
@@ -213,7 +210,7 @@ class _Exchange:
         self.cancel_requested = anyio.Event()
         self._request = request
 
-    def result(self, connection: Connection) -> dict[str, Any]:
+    def result(self, connection: Connection) -> Json:
         """Return the result from the core; raises what it raises."""
         method, params = self._request.method, self._request.params
         return _loops.own.run_until_complete(
@@ -222,7 +219,7 @@ class _Exchange:
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
+    ) -> Json:
         raise NoBackChannelError(method)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
@@ -263,7 +260,7 @@ async def _call_tool(context: _Context, params: CallToolRequestParams) -> CallTo
 async def _list_prompts(_: _Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
     if params is not None and params.cursor is not None:
         raise MCPError(code=INVALID_PARAMS, message="All prompts are in one page, which has no cursor")
-    listed: Any = {"prompts": [prompt.as_json() for prompt in PROMPTS.values()], "resultType": "complete"}
+    listed: Any = {"prompts": list_prompts(), "resultType": "complete"}
     return listed  # type: ignore[no-any-return]
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from core.shapes import Json
 from core.text.invisible import escaped_in_json, replace_invisible
 from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
 from gateway.surfaces.agent.planning import ALL_ATTRIBUTES, Plan, cut_cursor
-from gateway.surfaces.agent.tools import ACCOUNTS, DESCRIBE, Behaviour
+from gateway.surfaces.agent.tools import ACCOUNTS, DESCRIBE, SENTENCES, Behaviour
 from gateway.surfaces.viewsets import BatchAnswer
 
 MAX_VALUES = 50
@@ -34,9 +35,7 @@ _USUAL = {"protected": False, "enabled": True, "lockedOut": False}
 """What records of lists say only where it is otherwise."""
 
 
-def success(
-    plan: Plan, answer: pipeline.Answer, included: Mapping[str, Any], arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+def success(plan: Plan, answer: pipeline.Answer, included: Mapping[str, Any], arguments: Mapping[str, Any]) -> Json:
     """The result of a successful call."""
     structured = {"done": True} if answer.body is None else _without_nulls({**answer.body, **included})
     left_out = _trim(plan, structured, arguments) or {}
@@ -46,18 +45,13 @@ def success(
         sentence += _NOT_REPLICATED
     if left_out:
         structured["leftOut"] = left_out
-        sentence += "".join(_LEFT_OUT[name] for name in left_out)
+        sentence += "".join(SENTENCES["left_out"][name] for name in left_out)
     return result(sentence, structured, is_error=False)
 
 
 _NOT_REPLICATED = (
     " Changes of the last moments may be missing: another domain controller has them, and they are on their way."
 )
-_LEFT_OUT = {
-    "attributes": " Those are the usual ones of this kind; name others in attribute, or `*` for all.",
-    "items": " Too long to show at once: how many leftOut counts, by list; nextCursor leads to them.",
-    "values": " Too long to show: what leftOut counts; ask for it by name in attributes.",
-}
 
 
 def _without_nulls(value: Any) -> Any:
@@ -66,7 +60,7 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _shorten_lists(plan: Plan, body: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_lists(plan: Plan, body: Json, arguments: Mapping[str, Any]) -> Json:
     """Make the records of lists lean and cut lists that are too long; return how many items were cut, by list."""
     lists = {"items": body} if isinstance(body.get("items"), list) else {}
     lists |= {name: body[name] for name in plan.includes if isinstance(body[name].get("items"), list)}
@@ -95,7 +89,7 @@ def _name_of(item: Mapping[str, Any]) -> Any:
     return item.get("id") or item.get("name")
 
 
-def _lean(plan: Plan, record: dict[str, Any]) -> dict[str, Any]:
+def _lean(plan: Plan, record: Json) -> Json:
     if plan.fields:
         return {name: value for name, value in record.items() if name in plan.fields}
     shown = _sparing(record)
@@ -116,7 +110,7 @@ def _lean(plan: Plan, record: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _sparing(members: Mapping[str, Any]) -> dict[str, Any]:
+def _sparing(members: Mapping[str, Any]) -> Json:
     return {
         name: value
         for name, value in members.items()
@@ -138,14 +132,14 @@ def _count_fitting(items: list[Any], characters: int) -> int:
     return len(items)
 
 
-def batch_result(plan: Plan, answer: BatchAnswer) -> dict[str, Any]:
+def batch_result(plan: Plan, answer: BatchAnswer) -> Json:
     """The result of a batch; an error if nothing came of it."""
     is_error = not answer["succeeded"] + answer["queued"]
     preview = {"dryRun": True} if plan.is_preview else {}
     return result(_about_batch(plan, answer), {**preview, **_without_nulls(answer)}, is_error=is_error)
 
 
-def plan_result(shown: dict[str, Any]) -> dict[str, Any]:
+def plan_result(shown: Json) -> Json:
     """The result of a plan that is only shown."""
     changes = shown["changes"]
     refused = sum("problem" in item for item in changes)
@@ -159,7 +153,7 @@ def plan_result(shown: dict[str, Any]) -> dict[str, Any]:
     return result(told, {"dryRun": True, **_without_nulls(shown)}, is_error=False)
 
 
-def made_result(items: list[dict[str, Any]]) -> dict[str, Any]:
+def made_result(items: list[Json]) -> Json:
     """The result of a plan that was applied."""
     refused = sum("problem" in item for item in items)
     held = sum("changeRequestId" in item for item in items)
@@ -171,7 +165,7 @@ def made_result(items: list[dict[str, Any]]) -> dict[str, Any]:
     return result(" ".join(told), {"results": _without_nulls(items)}, is_error=refused == len(items))
 
 
-def result(sentence: str, structured: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
+def result(sentence: str, structured: Json, *, is_error: bool) -> Json:
     return {
         "content": [
             {"type": "text", "text": sentence},
@@ -194,7 +188,7 @@ def _sentence(plan: Plan, answer: pipeline.Answer, body: Mapping[str, Any]) -> s
         return _about_page(plan, body)
     if plan.tool.behaviour is Behaviour.READS:
         return _about_read(plan, body)
-    return _ABOUT_REQUEST[body["status"]] if plan.tool.behaviour is Behaviour.WITHDRAWS else "Done."
+    return SENTENCES["requests"][body["status"]] if plan.tool.behaviour is Behaviour.WITHDRAWS else "Done."
 
 
 def _about_read(plan: Plan, body: Mapping[str, Any]) -> str:
@@ -224,7 +218,7 @@ _HELD = (
 def _about_sign_in(body: Mapping[str, Any]) -> str:
     found: dict[bool, list[str]] = {True: [], False: []}
     for obstacle in body["obstacles"]:
-        found[obstacle["everywhere"]].append(_OBSTACLES[obstacle["code"]])
+        found[obstacle["everywhere"]].append(SENTENCES["obstacles"][obstacle["code"]])
     parts = [f"Cannot sign in: {', '.join(found[True])}."] if found[True] else []
     if found[False]:
         parts.append(f"In some places or ways not: {', '.join(found[False])}.")
@@ -232,19 +226,6 @@ def _about_sign_in(body: Mapping[str, Any]) -> str:
     if silent:
         parts.append(f"{silent} domain controllers did not answer or were not asked, and may know more.")
     return " ".join(parts) or "Nothing keeps this user from signing in, but a wrong password."
-
-
-_OBSTACLES = {
-    "disabled": "the account is disabled",
-    "expired": "the account has expired",
-    "lockedOut": "locked out after wrong passwords",
-    "lockedOutElsewhere": "locked out on a domain controller, which has not replicated",
-    "passwordExpired": "the password has expired",
-    "mustChangePassword": "the password has to be changed first",
-    "smartCardRequired": "only with a smart card",
-    "outsideHours": "not at this hour",
-    "workstations": "only at certain workstations",
-}
 
 
 def _about_preview(body: Mapping[str, Any]) -> str:
@@ -289,32 +270,14 @@ def _about_page(plan: Plan, body: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
-_ABOUT_REQUEST = {
-    "pending": "It waits for a person, who decides at the address in page.",
-    "approved": "It was approved and is about to be done.",
-    "applying": "It was approved and is being done.",
-    "applied": "It was approved and is done.",
-    "partly-failed": "It was approved, and a part of it failed: see problem and the run that it names.",
-    "failed": "It was approved, but could not be done: see problem.",
-    "unknown": "It was approved; whether it was done is being found out. Do not ask for it again yet.",
-    "stale": "It was not done, for the object has changed since: look at it, and ask anew if it is still wanted.",
-    "rejected": "A person has refused it: see comment, and do not ask for it again.",
-    "expired": "Nobody decided in time. Tell the person you work for before you ask again.",
-    "cancelled": "It was withdrawn.",
-    "scheduled": "It is to be done at dueAt.",
-    "superseded": "It is not to be done any more: the values were changed for good, or a new request took its place.",
-    "overdue": "It should have ended at dueAt and has not yet; the gateway goes on trying. Tell your person.",
-}
-
-
-def _trim(plan: Plan, body: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def _trim(plan: Plan, body: Json, arguments: Mapping[str, Any]) -> Json | None:
     """Remove long attributes that were not asked for by name, and return how much was removed."""
     if plan.way[1] == DESCRIBE:
         return _trim_description(plan.way[0], body, arguments)
     if plan.has_chosen_attributes and ALL_ATTRIBUTES not in str(arguments.get("attributes")):
         return None
     records = body["items"] if isinstance(body.get("items"), list) else [body]
-    left_out: dict[str, Any] = {}
+    left_out: Json = {}
     for record in records:
         if isinstance(attributes := record.get("attributes"), dict):
             too_long = {name: len(values) for name, values in attributes.items() if _is_too_long(values)}
@@ -328,7 +291,7 @@ def _is_too_long(values: list[str]) -> bool:
     return len(values) > MAX_VALUES or sum(map(len, values)) > MAX_CHARACTERS
 
 
-def _trim_description(kind: str, body: dict[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def _trim_description(kind: str, body: Json, arguments: Mapping[str, Any]) -> Json | None:
     """Keep only the usual attributes of a kind unless some are named; return how many were removed."""
     if "attribute" in arguments:
         return None

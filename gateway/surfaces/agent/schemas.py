@@ -11,12 +11,11 @@ from pydantic import TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from core.operation import Operation, find_operation
+from core.shapes import Json
 from directory.shapes.record import DirectoryObject
 from gateway.pipeline.schedules import SCHEDULE
 from gateway.surfaces.agent.matching import MATCHING, SEARCHED_BY
-from gateway.surfaces.agent.tools import PLAN, PREVIEW, TOOLS, UNDO, Behaviour, Tool, Way
-
-Schema = dict[str, Any]
+from gateway.surfaces.agent.tools import PLAN, PREVIEW, SENTENCES, TOOLS, UNDO, Behaviour, Tool, Way
 
 _OMITTED_KEYWORDS = frozenset(
     "$defs title examples default pattern minLength maxLength minItems maxItems minimum maximum".split()
@@ -27,42 +26,21 @@ _REASON = {**_TEXT, "description": "Why, for the approver and the log."}
 
 _BY = ", ".join(SEARCHED_BY)
 
-_SHORT_DESCRIPTIONS = {
-    "attribute": "Attributes to describe.",
-    "attributes": "Attributes to show; `*` for all.",
-    "base": "Where: id or DN.",
-    "by": "An attribute, or `unit`, or `state`.",
-    "cursor": "nextCursor of the page before.",
-    "days": "For expiring, password-expiring and inactive.",
-    "filter": "LDAP filter (RFC 4515).",
-    "limit": "How many at most.",
-    "q": "What a name or address begins with.",
-    "replace": "Attributes with the values they shall have.",
-    "sort": "An attribute; `-` before it: descending.",
-    "state": "Accounts in this state.",
-    "parent": "The container: id or DN.",
-    "name": "The name in its container.",
-    "status": "Those in this state.",
-    "accounts": "For an organization unit: accounts in it, at most 100; or choose by kinds and scope.",
-    "wait": "Seconds to wait, at most 60.",
-    "generate": "Let the gateway make the new password.",
-}
-
 
 @lru_cache(maxsize=512)
 def input_schema(
     name: str, ways: frozenset[Way], previewable: tuple[str, ...] = (), *, may_search: bool = True
-) -> Schema:
+) -> Json:
     """The arguments of a tool used in these ways. `previewable` are the tools that `preview_change` may name."""
     tool = TOOLS[name]
     if name == PREVIEW:
-        properties: Schema = {
+        properties: Json = {
             "tool": _one_of(previewable),
             "arguments": {"type": "object", "description": "Its arguments, without reason."},
         }
         return _object(properties, required=properties)
     if name == PLAN:
-        change: Schema = {
+        change: Json = {
             "tool": _TEXT,
             "arguments": {"type": "object"},
             "ids": {**_TEXTS, "description": "Several, in place of id."},
@@ -83,16 +61,16 @@ def input_schema(
     return _object(properties, required=[name for name in properties if name in required_names])
 
 
-def _tool_arguments(tool: Tool, ways: list[Way]) -> Schema:
+def _tool_arguments(tool: Tool, ways: list[Way]) -> Json:
     """The arguments that are the tool's own, not members of its operations' shapes."""
     kinds = list(dict.fromkeys(kind for kind, action in ways if action not in tool.includes))
-    own: Schema = {}
+    own: Json = {}
     if len({kind for kind, _ in tool.serves}) > 1:
         own["kind"] = _one_of(kinds)
     if UNDO not in tool.takes and any("{id}" in find_operation(name).path for name in tool.serves.values()):
         own["id"] = {**_TEXT, "description": tool.identified_by}
     included = [action for action in _actions(ways) if action in tool.includes]
-    available: Schema = {
+    available: Json = {
         "include": {"type": "array", "items": _one_of(included)},
         "action": _one_of(_actions(ways)),
         "ifMatch": {**_TEXT, "description": "The version read."},
@@ -116,7 +94,7 @@ def _tool_arguments(tool: Tool, ways: list[Way]) -> Schema:
     return own
 
 
-def _one_of(words: Iterable[str]) -> Schema:
+def _one_of(words: Iterable[str]) -> Json:
     return {**_TEXT, "enum": list(words)}
 
 
@@ -124,9 +102,9 @@ def _actions(ways: Iterable[Way]) -> list[str]:
     return list(dict.fromkeys(action for _, action in ways))
 
 
-def _members(tool: Tool, operations: list[Operation]) -> tuple[Schema, set[str]]:
+def _members(tool: Tool, operations: list[Operation]) -> tuple[Json, set[str]]:
     """The members of the operations' queries and bodies, and the names of those that all operations require."""
-    found: Schema = {}
+    found: Json = {}
     required: list[set[str]] = []
     for operation in operations:
         required_names: set[str] = set()
@@ -142,8 +120,9 @@ def _members(tool: Tool, operations: list[Operation]) -> tuple[Schema, set[str]]
         found = {name: member for name, member in found.items() if name == "attributes"}
     for name in found.keys() & tool.named:
         found[name] = {**_TEXTS, "description": "Each named as id is; at most 1000."}
-    for name in found.keys() & _SHORT_DESCRIPTIONS.keys():
-        found[name]["description"] = _SHORT_DESCRIPTIONS[name]
+    for name, description in SENTENCES["arguments"].items():
+        if name in found:
+            found[name]["description"] = description
     return found, set.intersection(*required) if required else set()
 
 
@@ -160,7 +139,7 @@ def _simplified(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if len(choices) == 1:
         rest = {name: value for name, value in schema.items() if name != "anyOf"}
         return _simplified({**choices[0], **rest}, definitions)
-    simplified: Schema = {}
+    simplified: Json = {}
     for name, value in schema.items():
         if name == "properties":
             simplified[name] = {member: _simplified(each, definitions) for member, each in value.items()}
@@ -169,15 +148,15 @@ def _simplified(schema: Any, definitions: Mapping[str, Any]) -> Any:
     return simplified
 
 
-def _object(properties: Schema, *, required: Iterable[str]) -> Schema:
-    schema: Schema = {"type": "object", "properties": properties}
+def _object(properties: Json, *, required: Iterable[str]) -> Json:
+    schema: Json = {"type": "object", "properties": properties}
     if required := list(required):
         schema["required"] = required
     return {**schema, "additionalProperties": False}
 
 
 @lru_cache(maxsize=512)
-def output_schema(name: str, ways: frozenset[Way]) -> Schema:
+def output_schema(name: str, ways: frozenset[Way]) -> Json:
     """The members of a tool's structured content: its operations' answers, and what this surface adds.
 
     Of the record that a change answers it has only the id: read_object says what records are like.
@@ -195,7 +174,7 @@ def output_schema(name: str, ways: frozenset[Way]) -> Schema:
         }
     if name == PLAN:
         return {"type": "object"}
-    properties: Schema = {}
+    properties: Json = {}
     for way in (way for way in tool.serves if way in ways):
         if way[1] in tool.includes:
             properties.setdefault(way[1], {"type": "object"})
@@ -213,7 +192,7 @@ def output_schema(name: str, ways: frozenset[Way]) -> Schema:
     return {"type": "object", "properties": properties}
 
 
-def _answer_members(operation: Operation) -> Schema:
+def _answer_members(operation: Operation) -> Json:
     """The members that an operation's answer always has, only with their types."""
     if operation.output is None:
         return {"done": {"type": "boolean"}}
@@ -224,12 +203,12 @@ def _answer_members(operation: Operation) -> Schema:
     return {name: _type_only(member, definitions) for name, member in members.items()}
 
 
-def _type_only(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def _type_only(schema: Json, definitions: Mapping[str, Json]) -> Json:
     """Without null, which no result has."""
     types = [_resolved(choice, definitions).get("type", "object") for choice in schema.get("anyOf", [schema])]
     types = [each for each in types if each != "null"]
     return {"type": types if len(types) > 1 else types[0]}
 
 
-def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def _resolved(schema: Json, definitions: Mapping[str, Json]) -> Json:
     return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -3,9 +3,11 @@
 The arguments of a tool follow from the shapes of its operations (`schemas`); the pipeline runs the operations.
 """
 
+import tomllib
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic.alias_generators import to_camel
 
@@ -13,6 +15,9 @@ from core.operation import Effect, find_operation
 from directory.shapes.kinds import RESOURCES
 from gateway.pipeline.schedules import SCHEDULE
 from gateway.surfaces.agent.matching import MATCHING
+
+SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("utf-8"))
+"""What the tools say to agents, by what it is about."""
 
 Way = tuple[str, str]
 """A way of using a tool: a kind of objects (by its plural name), and an action on it."""
@@ -136,8 +141,8 @@ TOOLS = {
                 **_each(KINDS, "read", "read-by-dn"),
                 ("deleted-objects", "read"): "deleted-objects.read",
                 **{(kind, "memberships"): f"{kind}.list-groups" for kind in _BELONGING},
-                **_all_by(("groups",), "members", "groups.list-members"),
-                **_all_by(("groups",), "nested-members", "groups.list-members"),
+                ("groups", "members"): "groups.list-members",
+                ("groups", "nested-members"): "groups.list-members",
                 ("organization-units", "delegations"): "organization-units.read-delegations",
                 **_all_by(KINDS, "history", "objects.history"),
                 **_all_by(KINDS, "access", "objects.read-access-control"),

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import LiteralSchema
 
-from core.shapes import Body, Problem, Query
+from core.shapes import Body, Json, Problem, Query
 from gateway.surfaces.openapi.documents import HEADERS, PROBLEMS
 
 _SCHEMA = "#/components/schemas/{model}"
@@ -36,9 +36,9 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 
 @cache
-def _json_schema(shape: Any) -> dict[str, Any]:
+def _json_schema(shape: Any) -> Json:
     mode = "validation" if isinstance(shape, type) and issubclass(shape, BaseModel) else "serialization"
-    schema: dict[str, Any] = TypeAdapter(shape).json_schema(
+    schema: Json = TypeAdapter(shape).json_schema(
         ref_template=_SCHEMA,
         mode=mode,  # type: ignore[arg-type]
         by_alias=True,
@@ -50,13 +50,13 @@ def _json_schema(shape: Any) -> dict[str, Any]:
 class ComponentSchema(AutoSchema):
     """Registers the components that an operation's description refers to."""
 
-    def refer(self, shape: Any) -> dict[str, Any]:
+    def refer(self, shape: Any) -> Json:
         """Register a shape with everything that it uses; return a reference to its component."""
         schema = dict(_json_schema(shape))
         for inner, definition in schema.pop("$defs", {}).items():
             self._register_schema(inner, definition)
         if "$ref" in schema or schema.get("type") != "object":
-            cleaned: dict[str, Any] = _with_clean_references(schema)
+            cleaned: Json = _with_clean_references(schema)
             return cleaned
         name = _shape_name(shape)
         if isinstance(shape, type) and issubclass(shape, Body) and shape.forms:
@@ -66,10 +66,10 @@ class ComponentSchema(AutoSchema):
         self._register_schema(name, {**schema, "title": name})
         return {"$ref": _SCHEMA.format(model=name)}
 
-    def _refer_to_form(self, schema: dict[str, Any], form: str, forms: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    def _refer_to_form(self, schema: Json, form: str, forms: Mapping[str, tuple[str, ...]]) -> Json:
         own, others = forms[form], {member for name, members in forms.items() if name != form for member in members}
         members = {name: dict(member) for name, member in schema["properties"].items() if name not in others}
-        needed: dict[str, Any] = {"minProperties": 1}
+        needed: Json = {"minProperties": 1}
         if len(own) == 1:
             needed = {"required": list(own)}
             members[own[0]] = _without_null(members[own[0]])
@@ -79,7 +79,7 @@ class ComponentSchema(AutoSchema):
         self._register_schema(form, described)
         return {"$ref": _SCHEMA.format(model=form)}
 
-    def refer_to_one_of(self, *shapes: Any) -> dict[str, Any]:
+    def refer_to_one_of(self, *shapes: Any) -> Json:
         """Register a component that is one of several shapes; return a reference to it.
 
         Clients take the first shape whose required members are all present, so the more specific one comes first. If
@@ -94,12 +94,12 @@ class ComponentSchema(AutoSchema):
         self._register_schema(name, {"title": name, "oneOf" if exclude_each_other else "anyOf": choices})
         return {"$ref": _SCHEMA.format(model=name)}
 
-    def refer_to_words(self, name: str, words: list[str]) -> dict[str, Any]:
+    def refer_to_words(self, name: str, words: list[str]) -> Json:
         """Register a component of a text that is one of these words; return a reference to it."""
         self._register_schema(name, {"title": name, "type": "string", "enum": words})
         return {"$ref": _SCHEMA.format(model=name)}
 
-    def problem(self, status: str) -> dict[str, Any]:
+    def problem(self, status: str) -> Json:
         """Register the response of a problem; return a reference to it."""
         name, description, *headers = PROBLEMS[status]
         response = {
@@ -109,30 +109,30 @@ class ComponentSchema(AutoSchema):
         }
         return self._register(ResolvedComponent.RESPONSE, name, response)
 
-    def problems(self, *statuses: str) -> dict[str, Any]:
+    def problems(self, *statuses: str) -> Json:
         """References to the responses of these problems, by status."""
         return {status: self.problem(status) for status in statuses}
 
-    def header(self, name: str) -> dict[str, Any]:
+    def header(self, name: str) -> Json:
         """Register a response header; return a reference to it."""
         return self._register(ResolvedComponent.HEADER, name, HEADERS[name])
 
-    def json_body(self, shape: Any, *, required: bool = True) -> dict[str, Any]:
+    def json_body(self, shape: Any, *, required: bool = True) -> Json:
         """A request body of this shape."""
         return {"required": required, "content": {"application/json": {"schema": self.refer(shape)}}}
 
-    def json_response(self, description: str, shape: Any, *headers: str, or_else: Any = None) -> dict[str, Any]:
+    def json_response(self, description: str, shape: Any, *headers: str, or_else: Any = None) -> Json:
         """A response whose body has this shape, or the one of `or_else` if given."""
         schema = self.refer(shape) if or_else is None else self.refer_to_one_of(or_else, shape)
         content = {"application/json": {"schema": schema}}
         return {**self.empty_response(description, *headers), "content": content}
 
-    def empty_response(self, description: str, *headers: str) -> dict[str, Any]:
+    def empty_response(self, description: str, *headers: str) -> Json:
         """A response without a body."""
         named = (*headers, *COMMON_HEADERS)
         return {"description": description, "headers": {header: self.header(header) for header in named}}
 
-    def query_parameters(self, query: type[Query]) -> list[dict[str, Any]]:
+    def query_parameters(self, query: type[Query]) -> list[Json]:
         """The parameters of a query shape."""
         schema = dict(_json_schema(query))
         for name, definition in schema.pop("$defs", {}).items():
@@ -152,10 +152,10 @@ class ComponentSchema(AutoSchema):
             found.append(parameter)
         return found
 
-    def _register_schema(self, name: str, schema: dict[str, Any]) -> None:
+    def _register_schema(self, name: str, schema: Json) -> None:
         self._register(ResolvedComponent.SCHEMA, _component_name(name), _with_clean_references(schema))
 
-    def _register(self, kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
+    def _register(self, kind: str, name: str, content: Json) -> Json:
         # The registry warns of two components with the same name, which makes `check_openapi` fail.
         identity = ComponentIdentity(json.dumps(content, sort_keys=True))
         component = ResolvedComponent(name=name, type=kind, object=identity, schema=content)
@@ -169,7 +169,7 @@ def _shape_name(shape: Any) -> str:
     return "".join(_shape_name(item) for item in get_args(shape)) + own
 
 
-def _without_null(member: dict[str, Any]) -> dict[str, Any]:
+def _without_null(member: Json) -> Json:
     """An optional member's schema as that of a required one."""
     choices = [choice for choice in member.get("anyOf", ()) if choice != {"type": "null"}]
     described = {name: value for name, value in member.items() if name not in ("anyOf", "default")}
@@ -195,7 +195,7 @@ def _with_clean_references(schema: Any) -> Any:
     }
 
 
-def _query_type(definition: dict[str, Any]) -> dict[str, Any]:
+def _query_type(definition: Json) -> Json:
     """The type of a parameter without null, which stands for an absent one and cannot be sent in a query."""
     schema = {key: value for key, value in definition.items() if key not in ("title", "description")}
     choices = [item for item in schema.pop("anyOf", []) if item.get("type") != "null"]

@@ -5,10 +5,10 @@ Their texts are in `documents.toml`, with those of headers and problems.
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from core.call import Surface
 from core.operation import operations
+from core.shapes import Json
 from directory.shapes.kinds import RESOURCES
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -22,7 +22,7 @@ def security_of(surface: Surface) -> list[dict[str, list[str]]]:
     return [{"session": []}] if surface is Surface.REST else [{"apiKey": []}, {"platformToken": []}]
 
 
-def document_settings(surface: Surface) -> dict[str, Any]:
+def document_settings(surface: Surface) -> Json:
     """drf-spectacular's settings for one document; those for both are in `gateway.settings`."""
     schemes = {
         name: scheme

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import error_classes, problem_type
+from core.shapes import Json
 from gateway.surfaces.openapi.documents import PROBLEMS
 
 _GUID = "7d2d8a0e-3c55-4f2f-9d7f-0d6a3c0a2f11"
@@ -24,7 +25,7 @@ _VALUES = tomllib.loads(_FOLDER.joinpath("examples.toml").read_text("utf-8").rep
 _TYPES = {"string": str, "boolean": bool, "integer": int, "number": int}
 
 
-def complete(result: dict[str, Any], **__: Any) -> dict[str, Any]:
+def complete(result: Json, **__: Any) -> Json:
     """Complete a document (drf-spectacular's setting POSTPROCESSING_HOOKS)."""
     components = result["components"]
     schemas = components["schemas"]
@@ -82,17 +83,17 @@ def _example_of_type(schema: Mapping[str, Any], schemas: Mapping[str, Any], name
     return _FORMATS.get(schema.get("format", ""), "…")
 
 
-def _operations(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _operations(result: Json) -> Iterator[Json]:
     for methods in (*result["paths"].values(), *result.get("webhooks", {}).values()):
         yield from methods.values()
 
 
-def _answers(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _answers(result: Json) -> Iterator[Json]:
     for operation in _operations(result):
         yield from operation["responses"].values()
 
 
-def _add_examples(kind: str, content: dict[str, Any], schemas: Mapping[str, Any], examples: dict[str, Any]) -> None:
+def _add_examples(kind: str, content: Json, schemas: Mapping[str, Any], examples: Json) -> None:
     """Give an answer its examples, which those of the same shape share: one for each of the shapes that it may have."""
     schema = content["schema"]
     if "$ref" not in schema:
@@ -107,7 +108,7 @@ def _add_examples(kind: str, content: dict[str, Any], schemas: Mapping[str, Any]
         content["examples"][shape] = {"$ref": f"#/components/examples/{shape}"}
 
 
-def _example_of_problem(status: int, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _example_of_problem(status: int, schemas: Mapping[str, Any]) -> Json:
     error = min((error for error in error_classes() if error.status == status), key=lambda error: error.code)
     told = {"type": problem_type(error.code), "title": error.title, "detail": error.title, "code": error.code}
     whole = {**example_of(schemas["Problem"], schemas), **told, "status": status}

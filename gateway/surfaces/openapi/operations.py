@@ -16,7 +16,7 @@ from audit.redact import ChangeJson
 from core.call import Surface
 from core.operation import SIGNED_IN, Effect, Operation, Risk
 from core.paging import Page, PageQuery
-from core.shapes import Moment
+from core.shapes import Json, Moment
 from directory.queries.reading import IDENTIFIERS
 from directory.runs.requests import RunResult
 from directory.shapes.record import ChangedObject, DirectoryObject
@@ -69,7 +69,7 @@ class DryRun(TypedDict):
 class SurfaceSchema(ComponentSchema):
     """Describes an action by its operation or, outside of an OperationViewSet, by the attributes of its view."""
 
-    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
+    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> Json:
         self.registry = registry
         view: Any = self.view
         if not hasattr(view, "operations"):
@@ -77,9 +77,9 @@ class SurfaceSchema(ComponentSchema):
         describe = self._describe_batch if view.action in view.batches else self._describe
         return describe(view.operations[view.action], view.surface)
 
-    def _describe(self, operation: Operation, surface: Surface) -> dict[str, Any]:
+    def _describe(self, operation: Operation, surface: Surface) -> Json:
         query = [] if operation.query is None else self.query_parameters(operation.query)
-        described: dict[str, Any] = {
+        described: Json = {
             "operationId": operation.name,
             "summary": operation.summary,
             "description": _description(operation),
@@ -99,7 +99,7 @@ class SurfaceSchema(ComponentSchema):
             described["requestBody"] = self.json_body(operation.body, required=is_required)
         return described
 
-    def _describe_batch(self, operation: Operation, surface: Surface) -> dict[str, Any]:
+    def _describe_batch(self, operation: Operation, surface: Surface) -> Json:
         """Describe a batch by what differs from the single call."""
         described = self._describe(operation, surface)
         answer = self.json_response("Every item succeeded.", BatchAnswer, "Idempotency-Replayed", or_else=BatchDryRun)
@@ -118,7 +118,7 @@ class SurfaceSchema(ComponentSchema):
             },
         }
 
-    def _describe_session(self, view: Any, path: str) -> dict[str, Any]:
+    def _describe_session(self, view: Any, path: str) -> Json:
         """Describe an action without an operation: `view.answers` has its status and shape, `view.bodies` its body."""
         summary = (getattr(view, view.action).__doc__ or "").strip()
         status, shape = view.answers[view.action]
@@ -127,7 +127,7 @@ class SurfaceSchema(ComponentSchema):
             status: self.json_response("Done.", shape) if shape else self.empty_response("Done."),
             **self.problems("400", "401", "403", "406", "429"),
         }
-        described: dict[str, Any] = {
+        described: Json = {
             "operationId": f"{view.resource}.{view.action.replace('_', '-')}",
             "summary": summary,
             "description": summary,
@@ -144,7 +144,7 @@ class SurfaceSchema(ComponentSchema):
             described["requestBody"] = self.json_body(body)
         return {**described, "responses": dict(sorted(responses.items()))}
 
-    def _responses(self, operation: Operation) -> dict[str, Any]:
+    def _responses(self, operation: Operation) -> Json:
         success, has_version = str(operation.status), _has_version(operation)
         is_read, is_change = operation.effect is Effect.READ, operation.effect is Effect.CHANGE
         behind = ["Gateway-Replication"] if is_read and operation.needs_directory else []
@@ -153,11 +153,11 @@ class SurfaceSchema(ComponentSchema):
             *(["Location"] if success == "201" else []),
             *(["Idempotency-Replayed"] if operation.method != "GET" else []),
             *behind,
-            *([END_HEADER] if _may_end(operation) else []),
+            *([END_HEADER] if is_change and operation.needs_directory and operation.inverse else []),
             *(["Retry-After"] if operation.name in RETRY_AFTER else []),
         ]
         if operation.output is None:
-            responses: dict[str, Any] = {success: self.empty_response("Done.", *headers)}
+            responses: Json = {success: self.empty_response("Done.", *headers)}
         else:
             responses = {success: self.json_response("Done.", _answer_of(operation), *headers)}
             self._add_partial(operation, responses[success])
@@ -178,7 +178,7 @@ class SurfaceSchema(ComponentSchema):
         )
         return dict(sorted(responses.items()))
 
-    def _fields(self, operation: Operation) -> list[dict[str, Any]]:
+    def _fields(self, operation: Operation) -> list[Json]:
         shape = record_of(operation)
         if shape is None:
             return []
@@ -191,7 +191,7 @@ class SurfaceSchema(ComponentSchema):
             {"name": FIELDS, "in": "query", "schema": listed, "style": "form", "explode": True, "description": meant}
         ]
 
-    def _add_partial(self, operation: Operation, done: dict[str, Any]) -> None:
+    def _add_partial(self, operation: Operation, done: Json) -> None:
         """Describe the answer with some members, whose type of its own keeps the shape of the whole one as it is."""
         shape = record_of(operation)
         if shape is not None:
@@ -199,7 +199,7 @@ class SurfaceSchema(ComponentSchema):
             answer = part if operation.output is shape else Page[part]  # type: ignore[valid-type]
             done["content"][PARTIAL] = {"schema": self.refer(answer)}
 
-    def _add_stream(self, operation: Operation, done: dict[str, Any]) -> None:
+    def _add_stream(self, operation: Operation, done: Json) -> None:
         shape = record_shape(operation.output)
         if shape is None:
             return
@@ -214,7 +214,7 @@ class SurfaceSchema(ComponentSchema):
             "text/csv": {"schema": {"type": "string"}},
         }
 
-    def _add_dry_run_and_hold(self, operation: Operation, responses: dict[str, Any]) -> None:
+    def _add_dry_run_and_hold(self, operation: Operation, responses: Json) -> None:
         if "200" not in responses:
             responses["200"] = self.json_response("With `dryRun`.", DryRun, "Idempotency-Replayed")
         else:
@@ -226,11 +226,6 @@ class SurfaceSchema(ComponentSchema):
             responses["202"] = self.json_response(meaning, RunResult, *_HELD, or_else=QueuedAnswer)
         else:
             responses["202"] = self.json_response("Waits for approval.", QueuedAnswer, *_HELD)
-
-
-def _may_end(operation: Operation) -> bool:
-    """Whether the change can end by itself."""
-    return operation.effect is Effect.CHANGE and operation.needs_directory and operation.inverse is not None
 
 
 def _answer_of(operation: Operation) -> Any:
@@ -254,7 +249,7 @@ def _description(operation: Operation) -> str:
     return f"{text}\n\nPermission: {joined}."
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
+def _parameters(operation: Operation) -> list[Json]:
     """The parameters that are not in an operation's shapes: path, `dryRun`, reason, preconditions, idempotency."""
     found = _path_parameters(operation.path)
     if operation.effect is Effect.CHANGE:
@@ -286,7 +281,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
+def _path_parameters(path: str) -> list[Json]:
     """The parameters in a path: UUIDs but for those in `_TEXTS`."""
     return [
         {
@@ -300,5 +295,5 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def _header(name: str, description: str, **limits: Any) -> dict[str, Any]:
+def _header(name: str, description: str, **limits: Any) -> Json:
     return {"name": name, "in": "header", "schema": {"type": "string", **limits}, "description": description}

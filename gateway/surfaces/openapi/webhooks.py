@@ -11,7 +11,7 @@ from approvals.budgets import ExceededBudgetJson
 from approvals.shapes import ChangeRequestJson
 from audit.shapes import RecordJson
 from audit.webhooks.events import ENDS_SOON, EXCEEDED_BUDGET, OUTCOME_EVENTS, STATUS_EVENTS, USED_BREAK_GLASS, Event
-from core.shapes import Moment
+from core.shapes import Json, Moment
 from gateway.surfaces.openapi.components import ComponentSchema
 
 _SIGNED = (
@@ -82,7 +82,7 @@ _EVENTS: tuple[tuple[Any, Mapping[Any, Event]], ...] = (
 )
 
 
-def add_webhooks(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, Any]:
+def add_webhooks(result: Json, generator: Any, **_: Any) -> Json:
     """Add an entry for each event to a document (drf-spectacular's setting POSTPROCESSING_HOOKS)."""
     describe = ComponentSchema()
     describe.registry = generator.registry
@@ -95,7 +95,7 @@ def add_webhooks(result: dict[str, Any], generator: Any, **_: Any) -> dict[str, 
     return result
 
 
-def _delivery(describe: ComponentSchema, event: Event, shape: Any) -> dict[str, Any]:
+def _delivery(describe: ComponentSchema, event: Event, shape: Any) -> Json:
     headers = [
         {"name": name, "in": "header", "required": True, "description": meaning, "schema": {"type": "string", **limits}}
         for name, meaning, limits in _SIGNED

@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from joserfc.errors import JoseError
@@ -17,6 +17,7 @@ from joserfc.jwk import KeySet
 from audit.webhooks.download import NotFetched, fetch_json
 from core.configuration_sections import OidcProvider
 from core.errors import NotFound, ServiceUnavailable
+from core.shapes import Json
 from core.text.messages import message
 
 _MAX_BYTES: Final = 256 * 1024
@@ -39,7 +40,7 @@ class ProviderSilent(ServiceUnavailable):
 @dataclass(slots=True)
 class _Fetched:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
     metadata_at: float = -_LIFETIME
     why_silent: str = ""
     silent_until: float = 0.0
@@ -62,7 +63,7 @@ def label_of(provider: OidcProvider) -> str:
     return provider.Label or provider.Name
 
 
-def metadata_of(provider: OidcProvider) -> dict[str, Any]:
+def metadata_of(provider: OidcProvider) -> Json:
     """The provider's metadata, at most an hour old, older ones while it is away; raises ProviderSilent."""
     fetched = _fetched.setdefault(provider, _Fetched())
     with fetched.lock:
@@ -98,7 +99,7 @@ def keys_of(provider: OidcProvider, kid: str | None) -> KeySet:
         return fetched.keys
 
 
-def exchange_code(provider: OidcProvider, form: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
+def exchange_code(provider: OidcProvider, form: dict[str, str], headers: dict[str, str]) -> Json:
     """The answer of the token endpoint; raises NotFetched."""
     answer = fetch_json(metadata_of(provider)["token_endpoint"], max_bytes=_MAX_BYTES, form=form, headers=headers)
     if not isinstance(answer, dict):
@@ -116,7 +117,7 @@ def secret_of(provider: OidcProvider) -> str | None:
         raise ProviderSilent(provider, f"the file with the client's secret cannot be read: {error}") from error
 
 
-def _fetch_metadata(provider: OidcProvider) -> dict[str, Any]:
+def _fetch_metadata(provider: OidcProvider) -> Json:
     url = f"{provider.Issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
         found = fetch_json(url, max_bytes=_MAX_BYTES)

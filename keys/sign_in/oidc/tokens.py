@@ -11,6 +11,7 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 
 from core.configuration_sections import OidcProvider
+from core.shapes import Json
 from keys.sign_in.oidc.providers import keys_of
 
 LEEWAY: Final = 60
@@ -32,7 +33,7 @@ class LogoutToken:
     issued_at: int
 
 
-def verify_id_token(provider: OidcProvider, token: object, *, nonce: str, access_token: object) -> dict[str, Any]:
+def verify_id_token(provider: OidcProvider, token: object, *, nonce: str, access_token: object) -> Json:
     """The claims of an ID token; raises NotVerified, or ProviderSilent if there are no keys."""
     params = {"nonce": nonce, "client_id": provider.ClientId, "access_token": access_token}
     claims = _verified_claims(provider, token, params)
@@ -57,9 +58,7 @@ def verify_logout_token(provider: OidcProvider, token: object) -> LogoutToken:
     return LogoutToken(str(subject or ""), str(session_id or ""), str(token_id), int(claims["iat"]))
 
 
-def _verified_claims(
-    provider: OidcProvider, token: object, params: dict[str, Any], *, is_logout: bool = False
-) -> dict[str, Any]:
+def _verified_claims(provider: OidcProvider, token: object, params: Json, *, is_logout: bool = False) -> Json:
     """Check signature, `iss`, `aud`, `azp`, `exp`, `iat`, and with these `params` `nonce` and `at_hash`."""
     if not isinstance(token, str) or len(token) > _MAX_TOKEN:
         raise NotVerified("there is no token")

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
-from core.configuration import Configuration
+from core.configuration_sections import Configuration
 from lab.commands import web_command
 from lab.redis import RedisServer
 

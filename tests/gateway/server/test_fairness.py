@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.configuration import Configuration
+from core.configuration_sections import Configuration
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.gateway import LiveGateway
