@@ -1,4 +1,4 @@
-"""What permissions mean, by the table in `permission_catalogue.toml`, which roles may have, and presets of them.
+"""What permissions mean and which roles may have, by the table of the same name, and presets of them.
 
 The texts are English, as operations and documents give them; pages translate them and keep this order.
 `keys.permissions.effective` decides which permissions a caller holds.
@@ -6,13 +6,15 @@ The texts are English, as operations and documents give them; pages translate th
 
 import tomllib
 from dataclasses import dataclass
+from fnmatch import filter as matching
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
-from django.utils.translation import gettext_noop as _
+
+from core.text.vocabulary import declare_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,6 @@ def names_by_key() -> dict[int, str]:
     return dict(gateway_permissions(Permission.objects.order_by()).values_list("pk", "full_name"))
 
 
-_TO_READ = frozenset({"directory.read_object", "directory.run_savedfilter"})
-_TO_CONNECT = frozenset(name for name in MEANINGS if name.endswith("_directoryconnection"))
-
-
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A set of permissions for a purpose. A role gets those that roles may have. Pages translate the texts."""
@@ -91,45 +89,12 @@ class Preset:
         return self.permissions & GRANTABLE
 
 
-PRESETS = (
-    Preset(
-        "help-desk",
-        _("Help desk"),
-        _("Find people, unlock them, reset passwords, enable and disable accounts. No groups, nothing is deleted."),
-        _TO_READ
-        | {
-            "directory.unlock_account",
-            "directory.reset_password",
-            "directory.enable_account",
-            "directory.disable_account",
-        },
-    ),
-    Preset(
-        "approver",
-        _("Approver"),
-        _("Look at what waits and at the objects concerned, decide, and see in the log what became of it."),
-        _TO_READ | {"approvals.decide_change", "approvals.view_changerequest", "audit.read_log"},
-    ),
-    Preset(
-        "auditor",
-        _("Auditor"),
-        _("See everything and change nothing: the log, the directory, who was given what."),
-        _TO_READ
-        | {"directory.read_deleted", "directory.read_acl", "audit.read_log", "audit.view_operationrecord"}
-        | {"approvals.view_changerequest", "keys.view_role", "keys.view_apikey", "keys.view_person"}
-        | {"keys.view_agentgrant", "keys.view_agentclient", "directory.view_directoryconnection"},
-    ),
-    Preset(
-        "administrator",
-        _("Administrator"),
-        _("Look after keys, roles, people, connections and agents. Decides on no changes and makes none."),
-        frozenset(name for name in MEANINGS if name.startswith("keys."))
-        | _TO_CONNECT
-        | _TO_READ
-        | {"audit.read_log", "audit.view_operationrecord", "approvals.view_changerequest"},
-    ),
+_PRESETS = Path(__file__).with_name("permission_presets.toml")
+PRESETS = tuple(
+    Preset(name, title, text, frozenset(each for held in names.split() for each in matching(MEANINGS, held) or [held]))
+    for name, (title, text, names) in tomllib.loads(_PRESETS.read_text("utf-8")).items()
 )
-
+declare_texts(text for preset in PRESETS for text in (preset.title, preset.text))
 
 FOR_ROLES = tuple(preset for preset in PRESETS if preset.name != "administrator")
 """Without the administrator: keys cannot administer the gateway, so that such a role could only read."""

@@ -2,10 +2,12 @@
 
 import enum
 import re
+import tomllib
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from string import Formatter
 from typing import Any, Final
 
@@ -235,28 +237,10 @@ _UNREADABLE: Final = frozenset(
 )
 """Attributes whose values nobody can read, so that they are not shown."""
 
-OPTIONS: Final[Mapping[UserAccountControl, tuple[str, str, str]]] = {
-    UserAccountControl.ACCOUNTDISABLE: ("Account", "Enabled", "Disabled"),
-    UserAccountControl.PASSWD_NOTREQD: ("Password", "required", "not required: it may be empty"),
-    UserAccountControl.DONT_EXPIRE_PASSWD: ("Password", "expires as the policy says", "never expires"),
-    UserAccountControl.PASSWD_CANT_CHANGE: (
-        "Password",
-        "can be changed by its owner",
-        "cannot be changed by its owner",
-    ),
-    UserAccountControl.ENCRYPTED_TEXT_PASSWORD_ALLOWED: (
-        "Password",
-        "stored as a hash",
-        "stored so that it can be read",
-    ),
-    UserAccountControl.SMARTCARD_REQUIRED: ("Smart card", "not needed to sign in", "needed to sign in"),
-    UserAccountControl.TRUSTED_FOR_DELEGATION: ("Delegation to any service", "not allowed", "allowed"),
-    UserAccountControl.TRUSTED_TO_AUTHENTICATE_FOR_DELEGATION: ("Protocol transition", "not allowed", "allowed"),
-    UserAccountControl.NOT_DELEGATED: ("Delegation of this account", "allowed", "not allowed: it is sensitive"),
-    UserAccountControl.DONT_REQUIRE_PREAUTH: ("Kerberos pre-authentication", "required", "not required"),
-    UserAccountControl.USE_DES_KEY_ONLY: ("Kerberos encryption", "as usual", "DES only"),
-}
-"""Bits of userAccountControl: the label, and what the bit means unset and set ([MS-ADTS] 2.2.16)."""
+OPTIONS: Final[Mapping[str, Sequence[str]]] = tomllib.loads(
+    Path(__file__).with_name("account_options.toml").read_text("utf-8")
+)
+"""By name of a bit of userAccountControl."""
 _ACCOUNT_TYPES: Final = frozenset(
     {
         UserAccountControl.NORMAL_ACCOUNT,
@@ -286,7 +270,8 @@ def _options(change: AttributeChange, label: str) -> Iterator[AttributeText]:
 
 
 def _option(bit: UserAccountControl) -> tuple[str, ...]:
-    return tuple(map(_, OPTIONS[bit])) if bit in OPTIONS else (str(bit.name), _("off"), _("on"))
+    name = str(bit.name)
+    return tuple(map(_, OPTIONS[name])) if name in OPTIONS else (name, _("off"), _("on"))
 
 
 def _group_type(change: AttributeChange, label: str) -> AttributeText:
