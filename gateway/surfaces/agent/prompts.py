@@ -4,10 +4,12 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
-
 from core.shapes import Json
+
+
+class BadPrompt(Exception):
+    """There is no such prompt, or it lacks an argument; the text says which."""
+
 
 _PROMPTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
@@ -28,14 +30,14 @@ def list_prompts() -> list[Json]:
 
 
 def render_prompt(name: str, arguments: Mapping[str, str]) -> Json:
-    """The messages of a prompt; raises MCPError for an unknown one, and without one of its arguments."""
+    """The messages of a prompt; raises BadPrompt for an unknown one, and without one of its arguments."""
     if name not in _PROMPTS:
-        raise MCPError(code=INVALID_PARAMS, message="There is no prompt of this name")
+        raise BadPrompt("There is no prompt of this name")
     prompt = _PROMPTS[name]
     given = {needed: arguments.get(needed, "").strip() for needed in prompt["arguments"]}
     for needed, value in given.items():
         if not value:
-            raise MCPError(code=INVALID_PARAMS, message=f"The prompt needs the argument {needed}")
+            raise BadPrompt(f"The prompt needs the argument {needed}")
     # One pass: an argument with braces stands as it was given.
     text = prompt["text"].format(**given)
     return {

@@ -58,7 +58,7 @@ from pydantic import ValidationError
 
 from core.shapes import Json
 from gateway.surfaces.agent.conversation import AgentConversation, UnknownTool
-from gateway.surfaces.agent.prompts import list_prompts, render_prompt
+from gateway.surfaces.agent.prompts import BadPrompt, list_prompts, render_prompt
 
 logger = structlog.get_logger(__name__)
 
@@ -180,6 +180,8 @@ def _serve(request: JSONRPCRequest, connection: Connection, conversation: AgentC
 def _error_of(error: Exception) -> ErrorData:
     if isinstance(error, UnknownTool):
         return ErrorData(code=INVALID_PARAMS, message="There is no tool of this name")
+    if isinstance(error, BadPrompt):
+        return ErrorData(code=INVALID_PARAMS, message=str(error))
     known = handler_exception_to_error_data(error)
     if known is None:
         logger.error("unforeseen error in the agent endpoint", exc_info=error)
