@@ -19,3 +19,17 @@ def wait_until(
         if time.monotonic() > deadline:
             raise TimedOut(failure if isinstance(failure, str) else failure())
         time.sleep(0.05)
+
+
+def retry(step: Callable[[], object], seconds: float) -> None:
+    """Repeat a step until it no longer raises RuntimeError; raises that after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            step()
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
+        else:
+            return

@@ -11,24 +11,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import ldb
-from samba.auth import system_session
-from samba.param import LoadParm
-from samba.samdb import SamDB
-
 from lab.company.fill_domain import ANY_PASSWORD_TIME
+from lab.samba.setup import modify, open_database
 
 EXPIRED = "133000000000000000"
 """When every third has set a password: in 2022."""
 
 
 def main() -> None:
-    directory, people = sys.argv[1], int(sys.argv[2])
-    parameters = LoadParm()
-    parameters.load(f"{directory}/etc/smb.conf")
-    # The index stays in memory until the end.
-    options = ["batch_mode:1"]
-    samdb = SamDB(f"{directory}/private/sam.ldb", session_info=system_session(), lp=parameters, options=options)
+    people = int(sys.argv[2])
+    samdb = open_database(Path(sys.argv[1]), "batch_mode:1")  # the index stays in memory until the end
     base = samdb.domain_dn()
 
     def person(number: int) -> str:
@@ -56,9 +48,7 @@ def main() -> None:
             "title": "Engineer",
         })  # fmt: skip
         if number % 3 == 0:
-            expired = ldb.Message(ldb.Dn(samdb, person(number)))
-            expired["pwdLastSet"] = ldb.MessageElement(EXPIRED, ldb.FLAG_MOD_REPLACE, "pwdLastSet")
-            samdb.modify(expired, [ANY_PASSWORD_TIME])
+            modify(samdb, person(number), {"pwdLastSet": EXPIRED}, [ANY_PASSWORD_TIME])
     parts = [
         add_group(f"Part {part}", (person(n) for n in range(people) if part in (n % 200, n * 31 % 199)))
         for part in range(200)

@@ -4,8 +4,6 @@ For that Samba needs what the demonstration's single controller does without: Ke
 """
 
 import shutil
-import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from lab.samba.controller import (
     SERVICE_ACCOUNT,
     DomainController,
 )
+from lab.waiting import retry
 
 _CONFIGURATION = """\
 [global]
@@ -131,28 +130,18 @@ class ReplicatingController(DomainController):
 
     def compute_replication_partners(self) -> None:
         """Have its KCC compute the replication partners."""
-        _retry(partial(self._tool, "drs", "kcc", self.name, _CREDENTIALS))  # refused until all services run
+        retry(
+            partial(self._tool, "drs", "kcc", self.name, _CREDENTIALS), _REPLICATION_SECONDS
+        )  # refused until all services run
 
     def replicate_from(self, source: "ReplicatingController") -> None:
         """Replicate from the other one now. After that the other one notifies this one of each change."""
         for partition in _PARTITIONS:
-            _retry(partial(self._tool, "drs", "replicate", self.name, source.name, partition, _CREDENTIALS))
+            words = ("drs", "replicate", self.name, source.name, partition, _CREDENTIALS)
+            retry(partial(self._tool, *words), _REPLICATION_SECONDS)
 
     def _tool(self, *words: str) -> None:
         run(self.host.command("samba-tool", *words))
-
-
-def _retry(step: Callable[[], None]) -> None:
-    deadline = time.monotonic() + _REPLICATION_SECONDS
-    while True:
-        try:
-            step()
-        except RuntimeError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(2)
-        else:
-            return
 
 
 def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingController, ReplicatingController]:

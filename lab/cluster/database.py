@@ -5,11 +5,11 @@ A commit is confirmed when both have it, so that nothing is lost when the standb
 
 import shutil
 import signal
-import time
 from pathlib import Path
 
 from lab.cluster.network import NETWORK, Host
 from lab.postgres import Postgres
+from lab.waiting import retry
 
 ADDRESS = f"{NETWORK}.20"
 """The address at which clients find the primary."""
@@ -108,16 +108,10 @@ class Pair:
 
     def _copy(self) -> None:
         """Make the standby a copy of the primary; retried, as an administrator would."""
-        deadline = time.monotonic() + _COPY_SECONDS
-        while True:
-            self.standby.stop(signal.SIGQUIT)
-            try:
-                self.standby.copy_from(self.primary.host)
-                self.standby.start_and_wait()
-            except RuntimeError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1)
-            else:
-                self.primary.set_synchronous_commit(enabled=True)
-                return
+        retry(self._try_to_copy, _COPY_SECONDS)
+        self.primary.set_synchronous_commit(enabled=True)
+
+    def _try_to_copy(self) -> None:
+        self.standby.stop(signal.SIGQUIT)
+        self.standby.copy_from(self.primary.host)
+        self.standby.start_and_wait()

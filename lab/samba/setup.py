@@ -20,11 +20,12 @@ NORMAL_ACCOUNT_PASSWORD_NEVER_EXPIRES = 0x10200
 MINUTE = 60 * 10_000_000  # intervals are negative counts of 100 ns
 
 
-def open_database(directory: Path) -> SamDB:
-    """Open the controller's database as SYSTEM, which bypasses access checks."""
+def open_database(directory: Path, *options: str) -> SamDB:
+    """Open the controller's database as SYSTEM, which bypasses access checks; `options` are those of ldb."""
     parameters = LoadParm()
     parameters.load(str(directory / "etc" / "smb.conf"))
-    return SamDB(url=str(directory / "private" / "sam.ldb"), session_info=system_session(), lp=parameters)
+    file = str(directory / "private" / "sam.ldb")
+    return SamDB(url=file, session_info=system_session(), lp=parameters, options=list(options))
 
 
 def set_password_policy(samdb: SamDB) -> None:
