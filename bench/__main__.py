@@ -96,7 +96,7 @@ def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
 def _print_bystander(found: BystanderResult, beside: str, target: str) -> None:
     print_head("One key's reads", "median", "99th percentile", "worst", "target")
     for name, times, goal in (("alone", found.alone, "–"), (beside, found.beside, target)):
-        percentile_99 = statistics.quantiles(times, n=100)[-1]
+        percentile_99 = statistics.quantiles(times, n=100, method="inclusive")[-1]
         print_row(name, *map(milliseconds, (statistics.median(times), percentile_99, max(times))), goal)
     print(f"\nThe other key's requests were answered with {counted(found.answers)}.")
 
