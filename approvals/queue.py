@@ -57,6 +57,8 @@ RETRYABLE_CODES = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPL
 """Codes of log records of attempts that wrote nothing, for reasons that say nothing about the change itself."""
 SWEEP_AFTER = timedelta(seconds=5)
 """An approved change that nobody has claimed by then: its message was lost."""
+SWEEP_AGAIN_AFTER = timedelta(seconds=15)
+"""One that nobody has claimed although it was sent again: that message was lost, too."""
 
 NO_REFERENCES: Final[Mapping[str, str | None]] = MappingProxyType({})
 
@@ -256,10 +258,16 @@ def enqueue(request_id: UUID) -> None:
         _logger.warning("the broker is away, the sweep will find the change", request=str(request_id), error=str(error))
 
 
-def find_unclaimed(*, limit: int = 100) -> list[UUID]:
-    """The ids of approved changes whose message was lost, the longest waiting first."""
-    waiting = _ready_since(shared_clock.now() - SWEEP_AFTER)
-    return list(waiting.order_by(_READY_AT).values_list("id", flat=True)[:limit])
+def take_unclaimed(*, limit: int = 100) -> list[UUID]:
+    """The ids of approved changes whose message was lost, the longest waiting first; each again after a while only.
+
+    Their messages may just wait for their turn: with more of them for each sweep, that would never come.
+    """
+    now = shared_clock.now()
+    waiting = _ready_since(now - SWEEP_AFTER).filter(row_lease.is_free("lease_until"))
+    found = list(waiting.order_by(_READY_AT).values_list("id", flat=True)[:limit])
+    ChangeRequest.objects.filter(id__in=found, status=Status.APPROVED).update(lease_until=now + SWEEP_AGAIN_AFTER)
+    return found
 
 
 _READY_AT = Greatest(Coalesce("due_at", "decided_at"), Coalesce("decided_at", "due_at"))

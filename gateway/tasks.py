@@ -55,7 +55,7 @@ def sweep() -> None:
     """Catch up on everything that a lost message or a killed process has left undone."""
     queue.expire_overdue()
     queue.fail_overdue()
-    for change_request_id in queue.find_unclaimed():
+    for change_request_id in queue.take_unclaimed():
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     ends.tell_ahead()

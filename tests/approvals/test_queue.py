@@ -191,11 +191,12 @@ class TestClaiming:
     def test_the_sweep_finds_what_nobody_claimed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(queue, "SWEEP_AFTER", timedelta(minutes=10))
         change_request = approved()
-        assert queue.find_unclaimed() == [], "its message has just been sent"
+        assert queue.take_unclaimed() == [], "its message has just been sent"
         ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
-        assert queue.find_unclaimed() == [change_request.id]
+        assert queue.take_unclaimed() == [change_request.id]
+        assert queue.take_unclaimed() == [], "it waits for its turn"
         queue.claim(change_request.id)
-        assert queue.find_unclaimed() == []
+        assert queue.take_unclaimed() == []
 
 
 class TestFinishing:

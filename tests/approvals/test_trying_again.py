@@ -60,7 +60,7 @@ def test_the_directory_was_away(
     assert [apply(approved) for _ in range(queue.MAX_LOST_WORKERS + 1)][-1] == "approved"
     assert applications() == [], "an attempt that told nobody anything"
     ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(minutes=5))
-    assert queue.find_unclaimed() == [approved.id]
+    assert queue.take_unclaimed() == [approved.id]
     directory_proxy.restore()
     assert apply(approved) == "applied"
     assert directory.text(ada, "title") == "Countess"
