@@ -343,7 +343,10 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
             return
         if recorded in (Status.APPLIED, Status.UNKNOWN):
             end, problem = recorded, None
-    move(change_request.id, Status.APPLYING, end, if_attempt=change_request.attempt, problem=problem)
+    fields: dict[str, Any] = {"problem": problem}
+    if end is Status.APPROVED:
+        fields["lease_until"] = None  # for the next sweep
+    move(change_request.id, Status.APPLYING, end, if_attempt=change_request.attempt, **fields)
 
 
 def keep_claim(change_request: ChangeRequest) -> AbstractContextManager[None]:

@@ -58,6 +58,7 @@ def sweep() -> None:
     for change_request_id in queue.take_unclaimed():
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
+    queue.settle_applying()
     ends.tell_ahead()
     bind_password_rotation.settle_interrupted_rotations()
     secrets.wipe_overdue()
