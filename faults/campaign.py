@@ -211,11 +211,11 @@ class _Campaign:
 
     def _wait_for_end(self) -> None:
         """Wait until everything has ended; what is open after the time for settling is a finding."""
+        for lender in self._scene.lenders:
+            lender.finish()
         started = time.monotonic()
         for each in self._scene.clients:
             each.finish()
-        for lender in self._scene.lenders:
-            lender.finish()
         self._servers.wait_until_ready()
         self._directory.reconnect()  # MaxConnIdleTime: it closes connections after 15 idle minutes
         old, old_requests = set(self._scene.database.open_records()), set(self._scene.requests_under_way())
