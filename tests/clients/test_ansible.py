@@ -9,12 +9,14 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from django.db import connection as database
+from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
 from core.call import SupervisionLevel
@@ -146,7 +148,7 @@ def test_a_playbook_changes_what_it_says_and_the_second_run_nothing(
             }
         },
         {"group": {"name": group, "parent": unit, "scope": "universal"}},
-        {"membership": {"group": group, "members": [last.lower(), str(ada)]}},
+        {"membership": {"group": group, "members": [last.lower(), str(ada)], "for": "8h"}},
         {"computer": {"name": last[:15], "parent": unit}},
     ]
     shown = play(key, *tasks[:1], tasks[2], check=True)
@@ -161,6 +163,7 @@ def test_a_playbook_changes_what_it_says_and_the_second_run_nothing(
     assert directory.dn(ada).startswith(f"CN=Ada King {last},OU=Visitors,")
     assert done[1]["object"]["account"]["enabled"]
     assert len(done[4]["added"]) == 2
+    assert ChangeRequest.objects.get(status="scheduled").due_at > timezone.now() + timedelta(hours=7)
     again = play(
         key,
         *tasks,

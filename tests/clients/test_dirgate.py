@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
 from core.call import SupervisionLevel
@@ -247,6 +248,31 @@ def test_a_batch_waits_for_the_decisions_on_its_items(
     assert b"Not her." in output
     assert b"1 done, 0 wait for approval, 1 failed" in errors
     assert directory.exists(f"CN=Eve,{organizational_unit}")
+
+
+# --- changes for a while
+
+
+def test_a_membership_is_lent(shell: Terminal, directory: Directory, ada: UUID, organizational_unit: str) -> None:
+    group = str(directory.add_group(parent=organizational_unit))
+    lent = shell.run("groups", "add-members", group, "--member", "ada-of-dirgate", "--for", "8h", "--json")
+    assert lent.status == 0, lent.errors
+    end = lent.document["scheduledEnd"]
+    assert f"change request {end}" in lent.errors
+    listed = shell.run("requests", "list", "--status", "scheduled", "--json").document["items"]
+    assert [item["id"] for item in listed] == [end]
+    ChangeRequest.objects.filter(id=end).update(made_at=timezone.now())  # as a worker notes it a few seconds later
+    assert shell.run("requests", "extend", end, "--until", "2027-01-31 18:00", "--json", TZ="UTC").status == 0
+    due = {each.status: each.due_at for each in ChangeRequest.objects.filter(due_at__isnull=False)}
+    assert f"{due[Status.SCHEDULED]:%Y-%m-%d %H:%M}" == "2027-01-31 18:00"
+    current = str(ChangeRequest.objects.get(status=Status.SCHEDULED).id)
+    ChangeRequest.objects.filter(id=current).update(made_at=timezone.now())
+    assert shell.run("requests", "revert-now", current).status == 0
+    assert directory.members(UUID(group)) == set()
+
+    later = shell.run("users", "update", str(ada), "--replace", "title=Lady", "--at", "2027-01-31")
+    assert (later.status, "is scheduled, for 2027-01-31" in later.output) == (0, True), later.errors
+    assert shell.run("users", "update", str(ada), "--clear", "title", "--for", "long").status == 2
 
 
 # --- what goes wrong

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from dirgate import times
 from dirgate.document import Command, Option
 from dirgate.failures import Failure
 
@@ -103,6 +104,10 @@ def _add(parser: argparse.ArgumentParser, command: Command, option: Option) -> N
             parser.add_argument(
                 f"{option.flag}-file", dest=f"{_destination(option)}_file", metavar="FILE", help="A file with it."
             )
+        case "duration":
+            settings["metavar"] = "8h"
+        case "moment":
+            settings["metavar"] = "TIME"
         case _:
             settings["metavar"] = "TEXT"
     if option.choices and option.kind in ("text", "list"):
@@ -123,6 +128,10 @@ def _count(text: str) -> int:
 
 
 def _put(given: Given, option: Option, value: Any) -> None:
+    if option.kind == "duration":
+        value = times.duration(value)
+    elif option.kind == "moment":
+        value = None if option.place == "body" and value == "never" else times.moment(value)
     match option.place:
         case "path":
             given.path[option.name] = value

@@ -120,10 +120,11 @@ def _private_text(file: Path) -> str:
 
 
 class Answer(NamedTuple):
-    """An answer that is no refusal; its `document` is None where it is empty."""
+    """An answer that is no refusal; its `document` is None where it is empty. `end` will undo the change."""
 
     status: int
     document: Any
+    end: str | None = None
 
 
 class Gateway:
@@ -161,7 +162,8 @@ class Gateway:
         """Send a request until it is answered. Raises Refused and, if the gateway cannot be reached, Failure."""
         response = self._answered(method, path, query or {}, headers or {}, body)
         content = self._read(response)
-        return Answer(response.status, _document(content) if content else None)
+        end = response.getheader("Gateway-Scheduled-End")
+        return Answer(response.status, _document(content) if content else None, end)
 
     def stream(self, path: str, query: Mapping[str, Any], media_type: str) -> Iterator[bytes]:
         """The parts of an answer that may be long. Raises as `send`."""

@@ -15,10 +15,18 @@ _OBJECTS: Final = "/api/ad/"
 _METHODS: Final = frozenset({"get", "post", "patch", "delete"})
 _NOT_OPTIONS: Final = frozenset({"X-Client-Id", "cursor", "pageSize", "fields", "reason"})
 """Parameters that dirgate sets itself. Reasons go into `X-Change-Reason`."""
-_HEADERS: Final = {"X-Change-Reason": "--reason"}
+_SCHEDULE: Final = {"X-Revert-After": "--for", "X-Revert-At": "--until", "X-Apply-At": "--at"}
+_HEADERS: Final = {"X-Change-Reason": "--reason", **_SCHEDULE}
 
-Kind = Literal["text", "number", "flag", "list", "values", "secret"]
-"""`list` is given several times; `values` is `attribute=value`, given several times; a `secret` is asked for."""
+Kind = Literal["text", "number", "flag", "list", "values", "secret", "duration", "moment"]
+"""`list` is given several times; `values` is `attribute=value`, given several times; a `secret` is asked for; a
+`duration` is `8h` or `2d12h`; a `moment` is in this machine's time zone unless it names one.
+"""
+
+
+_TIMES: Final[Mapping[str, Kind]] = {
+    "X-Revert-After": "duration", "X-Revert-At": "moment", "X-Apply-At": "moment", "until": "moment"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,9 @@ def _operations() -> Iterator[tuple[str, str, dict[str, Any], str, str]]:
 
 def _command(path: str, method: str, operation: Mapping[str, Any], resource: str, action: str) -> Command:
     parameters = [_resolved(parameter) for parameter in operation.get("parameters", ())]
-    options = [_of_parameter(each) for each in parameters if each["name"] not in _NOT_OPTIONS]
+    # What moves the end of a change has none of its own.
+    left_out = _NOT_OPTIONS | (_SCHEDULE.keys() if resource == "change-requests" else set())
+    options = [_of_parameter(each) for each in parameters if each["name"] not in left_out]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     item = None
     if body is not None:
@@ -207,7 +217,7 @@ def _kind(name: str, schema: Mapping[str, Any]) -> Kind:
             return "list"
         case "object":
             return "values"
-    return "secret" if name.lower().endswith("password") else "text"
+    return _TIMES.get(name, "secret" if name.lower().endswith("password") else "text")
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ _COLUMNS: Final = {
         "target.distinguishedName",
         "requestedBy.owner",
         "expiresAt",
+        "dueAt",
     ),
     "runs": (
         "runId",

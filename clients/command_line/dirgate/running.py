@@ -15,6 +15,7 @@ from dirgate.naming import find_id, is_id
 
 _PAGE: Final = 1000
 _WAIT: Final = 30
+_MADE: Final = ("applied", "scheduled")
 _UNDECIDED: Final = frozenset({"pending", "approved", "applying", "unknown"})
 _AT_ONCE: Final = 1000
 """The most items that the gateway takes in one batch."""
@@ -110,6 +111,8 @@ def _show(command: Command, given: Given, answer: Answer, gateway: Gateway) -> E
     document, options = answer.document, given.options
     if answer.status == 202 and isinstance(document, dict) and "changeRequest" in document:
         waiting = document["changeRequest"]
+        if waiting["status"] == "scheduled":
+            return _show_decided(gateway.get(f"/api/change-requests/{waiting['id']}"), as_json=options.json)
         if options.wait:
             output.say(f"Waiting for a decision on change request {waiting['id']} ...")
             return _show_decided(_decided(gateway, waiting["id"]), as_json=options.json)
@@ -120,7 +123,16 @@ def _show(command: Command, given: Given, answer: Answer, gateway: Gateway) -> E
         return Exit.WAITS
     if isinstance(document, dict) and "runId" in document and "results" in document:
         return _show_run(_completed(gateway, document) if getattr(options, "wait", False) else document, options.json)
-    if options.json:
+    if answer.end is not None:
+        due = gateway.get(f"/api/change-requests/{answer.end}")["dueAt"]
+        output.say(f"It ends by itself at {due}: change request {answer.end}.")
+        document = {**(document or {}), "scheduledEnd": answer.end}
+    _show_document(command, document, as_json=options.json)
+    return Exit.DONE
+
+
+def _show_document(command: Command, document: Any, *, as_json: bool) -> None:
+    if as_json:
         output.show_json(document)
     elif document is None:
         output.say("Done.")
@@ -135,7 +147,6 @@ def _show(command: Command, given: Given, answer: Answer, gateway: Gateway) -> E
         output.show_table(output.columns_of(command.resource, document["items"]), document["items"])
     else:
         output.show_record(document)
-    return Exit.DONE
 
 
 def _show_dry_run(document: Mapping[str, Any]) -> None:
@@ -160,10 +171,11 @@ def _show_decided(found: Mapping[str, Any], *, as_json: bool) -> Exit:
     else:
         by = f" by {found['decidedBy']}" if found.get("decidedBy") else ""
         comment = f": {found['comment']}" if found.get("comment") else ""
-        print(f"Change request {found['id']} is {found['status']}{by}{comment}", flush=True)
+        due = f", for {found['dueAt']}" if found["status"] == "scheduled" else ""
+        print(f"Change request {found['id']} is {found['status']}{due}{by}{comment}", flush=True)
         if problem := found.get("problem"):
             output.say(f"{problem.get('code')}: {problem.get('detail') or problem.get('title')}")
-    return Exit.DONE if found["status"] == "applied" else Exit.REFUSED
+    return Exit.DONE if found["status"] in _MADE else Exit.REFUSED
 
 
 def _completed(gateway: Gateway, run: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +225,7 @@ def _after_decision(gateway: Gateway, result: dict[str, Any]) -> dict[str, Any]:
         return result
     output.say(f"Waiting for a decision on change request {result['changeRequestId']} ...")
     found = _decided(gateway, result["changeRequestId"])
-    if found["status"] == "applied":
+    if found["status"] in _MADE:
         return {**result, "changeRequestId": None}
     problem = found.get("problem") or {"code": found["status"], "detail": found.get("comment") or "It was not made."}
     return {**result, "changeRequestId": None, "problem": problem}

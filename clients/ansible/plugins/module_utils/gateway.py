@@ -13,6 +13,7 @@ try:
     from dirgate.connection import Gateway, Settings, check_address, header_text, load_settings
     from dirgate.failures import Failure, Refused
     from dirgate.naming import NoSuchObject, find_id
+    from dirgate.times import duration, moment
 except ImportError:
     DIRGATE_ERROR: str | None = traceback.format_exc()
 else:
@@ -87,6 +88,10 @@ class Task:
         The gateway says first what it would change. `target` is the object that it was made up for, as it was read.
         """
         headers = {}
+        if self.module.params.get("for"):
+            headers["X-Revert-After"] = duration(self.module.params["for"])
+        if self.module.params.get("until"):
+            headers["X-Revert-At"] = moment(self.module.params["until"])
         if self.module.params["reason"]:
             headers["X-Change-Reason"] = header_text(self.module.params["reason"])
         if target is not None and target.get("version"):

@@ -29,6 +29,15 @@ options:
     type: str
     choices: [present, absent, exact]
     default: present
+  for:
+    description:
+      - How long the change lasts, such as V(8h) or V(2d); then the gateway undoes it by itself.
+      - Those who are members already are left as they are, with or without an end.
+    type: str
+  until:
+    description:
+      - When the change ends, such as V(2027-01-31T18:00), in place of O(for).
+    type: str
 extends_documentation_fragment:
   - directory_gateway.ad.gateway
 author:
@@ -40,6 +49,12 @@ EXAMPLES = r"""
   directory_gateway.ad.membership:
     group: Project Engine
     members: [ada, grace]
+
+- name: Grace repairs the directory today
+  directory_gateway.ad.membership:
+    group: Domain Admins
+    members: [grace]
+    for: 8h
 
 - name: Nobody else administers the domain
   directory_gateway.ad.membership:
@@ -80,8 +95,10 @@ def main() -> None:
         "group": {"type": "str", "required": True},
         "members": {"type": "list", "elements": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent", "exact"], "default": "present"},
+        "for": {"type": "str"},
+        "until": {"type": "str"},
     }
-    module = AnsibleModule({**COMMON, **options}, supports_check_mode=True)
+    module = AnsibleModule({**COMMON, **options}, supports_check_mode=True, mutually_exclusive=[("for", "until")])
     task = Task(module)
     try:
         _manage(task, module.params)
