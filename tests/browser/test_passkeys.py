@@ -11,7 +11,7 @@ from keys.models import Passkey, Person
 from tests.approvals.proposals import hold
 from tests.browser.conftest import REFUSED
 from tests.browser.looks import expect_good_looks
-from tests.support.cast import PASSWORD, make_person
+from tests.support.cast import PASSWORD, Console, make_person
 from tests.support.configuration import Configure
 
 
@@ -187,3 +187,23 @@ def test_the_second_step_and_several_decisions(
         box.check()
     page.get_by_role("button", name="Approve the ticked ones").click()
     expect(page.get_by_role("status").filter(has_text=re.compile("2 of 2 approved"))).to_be_visible()
+
+
+def test_an_invitation_leads_to_a_passkey(page: Page, devices: CDPSession, ada: Person) -> None:
+    """The script takes the code out of the address; the passkey made there signs in at once."""
+    grace = Console(make_person("grace", superuser=True))
+    link = grace.post(f"/rest/users/{ada.public_id}/invite").body["invitationLink"]
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(f"{request.url} {request.headers.get('referer')}"))
+    page.goto(link)
+    assert "#" not in page.url
+    expect(page.get_by_label("Code")).to_be_hidden()
+    expect_good_looks(page, "invitation")
+    page.get_by_role("button", name="Go on", exact=True).click()
+    page.get_by_label("Name of the passkey").fill("Telephone")
+    expect_good_looks(page, "invitation-choice")
+    page.get_by_role("button", name="Make the passkey and sign in").click()
+    expect(page.locator("#codes")).to_be_visible()
+    assert len(page.locator("#codes").inner_text().split()) == 10
+    assert link.partition("#")[2] not in repr(sent)
+    assert Passkey.objects.get().second_factor.person == ada
