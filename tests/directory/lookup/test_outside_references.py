@@ -223,7 +223,7 @@ def test_no_read_tells_of_what_is_outside(
         """The operations that tell of it, in any answer."""
         console, telling = Console(caller.key.owner), set()
         for operation in READS:
-            id = objects.get(operation.path.split("/")[1], estate.user_id)
+            id = objects.get(f"{operation.path}/".split("/")[1], estate.user_id)
             path = operation.path.replace("{id}", str(id))
             if operation.action == "read-by":
                 path = path.replace("{identifier}/{value}", f"sid/{directory.sid(id)}")
