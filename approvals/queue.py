@@ -1,7 +1,6 @@
 """The queue of change requests: holding a change, claiming it for one worker, ending it.
 
-The table is the queue; the message to a worker only saves the wait for the next sweep. `approvals.review.decisions`
-decides requests, and the pipeline applies them.
+The table is the queue; a message to a worker only saves the wait for the next sweep. `pipeline.approved` applies them.
 """
 
 import json
@@ -55,10 +54,8 @@ MAX_LOST_WORKERS = 5
 """After this many lost workers a change is given up: it is probably what brings them down."""
 RETRYABLE_CODES = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
 """Codes of log records of attempts that wrote nothing, for reasons that say nothing about the change itself."""
-SWEEP_AFTER = timedelta(seconds=5)
-"""An approved change that nobody has claimed by then: its message was lost."""
-SWEEP_AGAIN_AFTER = timedelta(seconds=15)
-"""One that nobody has claimed although it was sent again: that message was lost, too."""
+SWEEP_AFTER, SWEEP_AGAIN_AFTER = timedelta(seconds=5), timedelta(seconds=15)
+"""After what time an approved change that nobody has claimed is sent to a worker again, and then again."""
 
 NO_REFERENCES: Final[Mapping[str, str | None]] = MappingProxyType({})
 

@@ -20,9 +20,13 @@ SEARCHES = {
         "('owner', 'key_name', 'operation', 'outcome', 'request_id', 'call_id', 'run_id')",
     ),
     ("audit/models.py", "['request_id', 'id']"),
+    ("audit/read_buffer.py", "{'id', 'at', 'completed_at', 'request_id', 'batch_index'}"),
     ("audit/admin.py", "('owner', 'key_name', 'credential_id', 'surface', 'client_address', 'request_id')"),
 }
-"""Where it is searched for or shown: the filter `requestId` of the log, its index, a page of the back office."""
+"""Where it is searched for or shown: the filter `requestId` of the log, its index, a page of the back office.
+
+Alike reads of a key are put together whatever their requests are called.
+"""
 
 
 def is_request_id(value: object) -> bool:
