@@ -34,6 +34,7 @@ OTHERWISE = {
     "bind_account": "whom the bind name stands for",
     "bind_account_learnt_for": "for which bind name that was learnt",
     "protection_changes": "how often the gateway changed who is protected",
+    "identity_questions": "what the help desk asks callers",
     "enabled": "whether it is used, not where it leads",
     "client_id": "what tools call it",
     "revision": "how often it was changed",
