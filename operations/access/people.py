@@ -24,13 +24,13 @@ from core.text.names import require_label
 from directory.models import DirectoryConnection
 from keys.models import Person, SecondFactor
 from keys.models.people import GroupScopes
-from keys.people.account_status import departure_reason, end_all_sessions
-from keys.people.local_accounts import check_username, save, set_email
+from keys.people.account_status import departure_reason, end_all_sessions, revoke_tokens
+from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.permission_catalogue import APPS
 from keys.permissions.effective import access_of_person, granted_permissions
 from keys.permissions.scopes import find_scopes_now, resolve_scopes
 from keys.sign_in import invitations, second_factor
-from keys.sign_in.credentials import accounts_where, find_or_create_person
+from keys.sign_in.credentials import MAX_PASSWORD, accounts_where, find_or_create_person
 from keys.sign_in.sessions import sessions_of
 from operations.access.permissions import (
     Permissions,
@@ -48,6 +48,9 @@ from operations.access.permissions import (
 Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
+Password = Annotated[
+    str, Field(min_length=1, max_length=MAX_PASSWORD, description="Without one an active account gets an invitation.")
+]
 Groups = Annotated[list[str], Field(max_length=200, description="Names of permission groups, all they are in.")]
 
 
@@ -73,6 +76,7 @@ class CreatePerson(Body):
     username: Username
     display_name: DisplayName = ""
     email: Email = ""
+    password: Password = ""
     permissions: Permissions = []
     scopes: Scopes = []
     active: bool = True
@@ -180,7 +184,7 @@ def read_person_scopes(_: Call, *, id: UUID) -> PersonScopesRecord:
 
 @administration("people.create", "POST users", "Create {a person}", permission="keys.add_person", creates=True)
 def create_person(call: Call, *, body: CreatePerson) -> CreatedPerson:
-    """Create a local account with permissions you hold yourself, and invite its person if it is active."""
+    """Create a local account with permissions you hold yourself; an active one without a password is invited."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
         username=Person.normalize_username(body.username),
@@ -190,9 +194,11 @@ def create_person(call: Call, *, body: CreatePerson) -> CreatedPerson:
     )
     check_username(person)
     set_email(person, body.email)
+    if body.password:
+        set_password(person, body.password)
     save(person)
     person.user_permissions.set(permissions)
-    link = invitations.invite(call.person, person) if person.is_active else None
+    link = invitations.invite(call.person, person) if person.is_active and not body.password else None
     return {**_record(find_person(person.public_id)), "invitationLink": link}
 
 
@@ -239,6 +245,8 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
         person.groups.set(groups)
     if not person.is_active:
         end_all_sessions(person.pk)
+    elif "password" in given:  # sessions end by themselves, since Django hashes the password into them
+        revoke_tokens(person_id=person.pk)
     return _record(find_person(id))
 
 
@@ -315,9 +323,10 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
 def _change(call: Call, person: Person, body: UpdatePerson) -> None:
     """Set the given members of a person that are columns of its own."""
     given = body.model_fields_set
+    for member in ("username", "password"):
+        if member in given and not person.is_local:
+            raise invalid_member(member, message("is the directory's to change"))
     if "username" in given:
-        if not person.is_local:
-            raise invalid_member("username", message("is the directory's to change"))
         person.username = Person.normalize_username(body.username)
         check_username(person)
     if "display_name" in given:
@@ -329,6 +338,8 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
             raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided, so a sign-in must not reactivate them
+    if "password" in given:
+        set_password(person, body.password)
     if "scopes" in given:
         _confine(call, person, body.scopes)
 

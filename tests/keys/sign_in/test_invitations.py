@@ -19,7 +19,7 @@ from keys.models import AccessToken, Passkey, Person
 from keys.sign_in import invitations, login_throttle
 from keys.sign_in.credentials import SignInRefused
 from tests.keys.passkey_device import ORIGIN, Device
-from tests.support.cast import PASSWORD, Console, make_person, permissions
+from tests.support.cast import PASSWORD, Console, make_person, permissions, send
 from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -231,3 +231,19 @@ def test_it_is_mailed(
     assert code not in message.subject
     assert code[64:] not in repr(sent), "nor in the broker"
     assert Browser().choose(link).status_code == 302
+
+
+def test_a_program_may_still_set_a_password() -> None:
+    administrator = Console(make_person(superuser=True))
+    weak = administrator.post("/rest/users", {"username": "alan", "password": "1234567890"})
+    assert (weak.status, weak.body["errors"][0]["pointer"]) == (400, "#/password")
+    made = administrator.post("/rest/users", {"username": "alan", "password": "an unusual phrase"})
+    assert (made.status, made.body["invitationLink"]) == (201, None)
+
+    def can_sign_in(password: str) -> bool:
+        return send(Client(), "POST", "/rest/session", {"username": "alan", "password": password}).status == 200
+
+    assert can_sign_in("an unusual phrase")
+    changed = administrator.patch(f"/rest/users/{made.body['id']}", {"password": "another unusual phrase"})
+    assert changed.status == 200
+    assert (can_sign_in("an unusual phrase"), can_sign_in("another unusual phrase")) == (False, True)
