@@ -154,7 +154,8 @@ def target(page: PageContext, request_id: UUID) -> HttpResponseBase:
     except ObjectNotFound as refusal:
         return _render_in_place(page, refusal)
     values = record["attributes"]
-    history = page.perform("objects.history", id=object_id, query={"pageSize": "5"})["items"]
+    may_see_history = page.may("objects.history") and page.may("operations.read")
+    query = {"pageSize": "5"}
     return page.render(
         "approvals/_change_object.html",
         {
@@ -162,7 +163,7 @@ def target(page: PageContext, request_id: UUID) -> HttpResponseBase:
             "facts": [(Field(name), values[name]) for name in _OBJECT_FACTS if values[name]],
             "reports": len(values["directReports"]),
             "groups": len(values["memberOf"]),
-            "recent": history if page.may("operations.read") else [],
+            "recent": page.perform("objects.history", id=object_id, query=query)["items"] if may_see_history else [],
         },
     )
 
