@@ -1,4 +1,4 @@
-"""Links by which people of the gateway set their own password or passkey: nobody chooses a password for somebody else.
+"""Links by which people of the gateway set their own password or passkey: nobody has to choose one for somebody else.
 
 A link is good once, for 72 hours (`PASSWORD_RESET_TIMEOUT`), and only for somebody who has no password: making one
 takes theirs away. Nothing of it is stored, not even a digest: its code is a MAC over what ends it when it changes. That

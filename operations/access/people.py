@@ -76,7 +76,7 @@ class CreatePerson(Body):
     username: Username
     display_name: DisplayName = ""
     email: Email = ""
-    password: Password = ""
+    password: Password | None = None
     permissions: Permissions = []
     scopes: Scopes = []
     active: bool = True
@@ -194,11 +194,13 @@ def create_person(call: Call, *, body: CreatePerson) -> CreatedPerson:
     )
     check_username(person)
     set_email(person, body.email)
-    if body.password:
+    if body.password is not None:
         set_password(person, body.password)
+    else:
+        person.set_unusable_password()
     save(person)
     person.user_permissions.set(permissions)
-    link = invitations.invite(call.person, person) if person.is_active and not body.password else None
+    link = invitations.invite(call.person, person) if person.is_active and body.password is None else None
     return {**_record(find_person(person.public_id)), "invitationLink": link}
 
 
@@ -245,7 +247,7 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
         person.groups.set(groups)
     if not person.is_active:
         end_all_sessions(person.pk)
-    elif "password" in given:  # sessions end by themselves, since Django hashes the password into them
+    elif body.password is not None:  # sessions end by themselves, since Django hashes the password into them
         revoke_tokens(person_id=person.pk)
     return _record(find_person(id))
 
@@ -338,7 +340,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
             raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided, so a sign-in must not reactivate them
-    if "password" in given:
+    if body.password is not None:
         set_password(person, body.password)
     if "scopes" in given:
         _confine(call, person, body.scopes)
