@@ -24,7 +24,7 @@ from keys.sign_in.credentials import SignInRefused, may_use_password
 from keys.sign_in.sessions import digest_of_session
 
 # One sentence for a code that is wrong, used, ended or too old, and for too many attempts.
-_NOT_GOOD = "This link is not good, or no longer. Ask whoever invited you for a new one."
+_NOT_GOOD = "This link is not valid, or no longer. Ask whoever invited you for a new one."
 declare_texts([_NOT_GOOD])
 
 

@@ -25,7 +25,9 @@ def membership_rules(page: PageContext) -> HttpResponseBase:
 @page_at("membership-rules/<uuid:rule_id>/delete", "membership-rule-delete", "POST")
 def delete(page: PageContext, rule_id: UUID) -> HttpResponseBase:
     page.perform("membership-rules.delete", id=rule_id)
-    return page.redirect("membership-rules", message=_("The rule is deleted: its group can be given for good."))
+    return page.redirect(
+        "membership-rules", message=_("The rule is deleted: memberships of its group can be permanent.")
+    )
 
 
 def _typed_body(page: PageContext) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def save(page: PageContext, rule_id: UUID | None = None) -> HttpResponseBase:
         page.perform("membership-rules.create", body={**body, "group": page.form["group"].strip()})
     else:
         page.perform("membership-rules.update", id=rule_id, body=body, if_match=page.form["version"])
-    return page.redirect("membership-rules", message=_("The rule is saved. Members that the group has stay."))
+    return page.redirect("membership-rules", message=_("The rule is saved. Existing members stay."))
 
 
 def rule_of_group(page: PageContext, record: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -117,8 +117,8 @@ def with_rules(call: Call, proposal: Proposal) -> Proposal:
             continue
         if terms.reason_required and not call.reason:
             if not call.dry_run:
-                raise ReasonRequired(message("Members are added to this group with a reason only: give one."))
-            warnings.append(message("Members are added to this group with a reason only."))
+                raise ReasonRequired(message("Adding members to this group requires a reason."))
+            warnings.append(message("Adding members to this group will require a reason."))
         lasts = terms.default or terms.longest if is_restore else _limited(terms, call.schedule or Schedule())
         if terms.longest and call.schedule and call.schedule.ends and _removes_members(proposal):
             raise terms.too_long(message("its end would give back those whom the change removes"))
@@ -126,7 +126,7 @@ def with_rules(call: Call, proposal: Proposal) -> Proposal:
             found.append(MembershipEnd(group, members, identities, lasts))
     if is_restore and found:
         groups = "; ".join(f"{each.group.distinguished_name} ({render_duration(each.lasts)})" for each in found)
-        warnings.append(message("Memberships that come back for a while only: {groups}.", groups=groups))
+        warnings.append(message("Memberships that come back with an end: {groups}.", groups=groups))
     changes = proposal.changes
     if found and not is_restore:
         changes = (*changes, AttributeChange(UNTIL, (), (render_duration(found[0].lasts),)))

@@ -63,7 +63,7 @@ def invite(by: PersonRef, person: Person) -> str | None:
     Joins the caller's transaction. Raises Conflict for somebody whom no link can help.
     """
     if not person.is_local or not person.is_active:
-        raise Conflict(message("Only active local accounts are invited."))
+        raise Conflict(message("Only people with an active local account can be invited."))
     if person.pk == by.id:
         raise Conflict(message("Your own password is changed on the page of your account."))
     person.set_unusable_password()

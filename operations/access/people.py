@@ -224,7 +224,7 @@ def prepare_person(call: Call, *, body: PreparePerson) -> PersonRecord:
     if not found:
         raise invalid_member("account", message("there is no such account of a person in the directory"))
     if Person.objects.filter(connection=connection, object_guid=body.account).exists():
-        raise Conflict(message("This person is here already."))
+        raise Conflict(message("This person has been added already."))
     if reason := departure_reason(found[0].client, found[0].entry):
         raise Conflict(reason)
     return _record(find_person(find_or_create_person(found[0]).public_id))

@@ -90,7 +90,7 @@ class MembershipRuleRecord(TypedDict):
     target=Target.DIRECTORY,
 )
 def list_membership_rules(call: Call, *, query: SearchMembershipRules) -> Page[MembershipRuleRecord]:
-    """List the groups of this directory that are given for a while only, with their rules."""
+    """List the membership rules of this directory, with their groups."""
     rows = own_rows.filter_optional(_visible_rules(call), group_guid=query.group)
     page: Page[MembershipRule] = page_of(call, rows, query=query, order=("group_dn", "id"), render=lambda row: row)
     return {**page, "items": _records(call, page["items"])}
@@ -155,7 +155,7 @@ def update_membership_rule(call: Call, *, id: UUID, body: UpdateMembershipRule) 
     effect=Effect.ADMINISTER,
 )
 def delete_membership_rule(call: Call, *, id: UUID) -> None:
-    """Delete a rule: its group can be given for good. Ends that are to come stay as they are."""
+    """Delete a rule: memberships of its group can be permanent. Ends that are to come stay as they are."""
     _find(call, id).delete()
 
 

@@ -1,4 +1,4 @@
-"""Rules for groups that are given for a while only hold on every way to a membership."""
+"""Rules for groups whose memberships are temporary hold on every way to a membership."""
 
 from datetime import timedelta
 from typing import Any
@@ -152,7 +152,7 @@ def test_what_is_restored(free: Integration, place: Place, later: Later, make_ru
     gone = bob if deleted == "user" else place.group
     assert free.delete(f"/api/ad/{deleted}s/{gone}").status == 204
     address = f"/api/ad/deleted-objects/{gone}/restore"
-    assert "for a while only" in str(free.post(f"{address}?dryRun=true").body["warnings"])
+    assert "come back with an end" in str(free.post(f"{address}?dryRun=true").body["warnings"])
     assert free.post(address).status == 200
     assert place.members() == {bob}
     later(hours=2)

@@ -25,7 +25,7 @@ from tests.support.configuration import Configure
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 PHRASE = "a long and unusual phrase"
-NOT_GOOD = "This link is not good, or no longer. Ask whoever invited you for a new one."
+NOT_GOOD = "This link is not valid, or no longer. Ask whoever invited you for a new one."
 READ = "directory.read_object"
 
 
