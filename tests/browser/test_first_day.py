@@ -36,11 +36,11 @@ def test_an_administrators_first_day(sign_in: SignIn, live_gateway: LiveGateway,
     expect(page.get_by_role("heading", name="Set up this gateway")).to_be_visible()
     code = code_in_log(live_gateway)
     fill(page, Code="ABCD-EFGH-IJKL-MNOP-QRST-UVWX", User_name="grace", Your_name="Grace Hopper")
-    fill(page, Password=PASSWORD, The_same_again=PASSWORD)
+    fill(page, Password=PASSWORD, Repeat_the_password=PASSWORD)
     page.get_by_role("button", name="Make my account").click()
     expect(main).to_contain_text("This is not the code")
     expect_good_looks(page, "first-day-code")
-    fill(page, Code=code, Password=PASSWORD, The_same_again=PASSWORD)
+    fill(page, Code=code, Password=PASSWORD, Repeat_the_password=PASSWORD)
     page.get_by_role("button", name="Make my account").click()
 
     expect(page.get_by_role("heading", name="The gateway's address")).to_be_visible()

@@ -14,7 +14,7 @@ from keys.models import ApiKey, Person, Role
 from keys.permission_catalogue import GRANTABLE
 from lab.directory import Directory
 from lab.domain import Domain
-from tests.support.cast import Answer, Console, make_connection, make_person, send
+from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send
 
 READ = "directory.read_object"
 ABSENT = "0c3a6f5e-1111-4222-8333-944455556666"
@@ -302,7 +302,9 @@ def test_people(console: Console) -> None:
         ("username", "corp\\grace"),
         ("username", ""),
         ("username", None),
-        ("password", "a long and unusual phrase"),
+        ("password", "short"),
+        ("password", "password123"),
+        ("password", ""),
         ("permissions", ["directory.fly"]),
         ("permissions", ["admin.add_logentry"]),
         ("active", "yes"),
@@ -327,7 +329,7 @@ def test_nobody_makes_somebody_mightier_than_themselves(console: Console) -> Non
     assert clerk.post("/rest/users", mighty).status == 403
     assert clerk.post("/rest/users", {**mighty, "permissions": [READ]}).status == 201
     for person in (console.person, make_person(may=["audit.read_log"])):
-        for body in ({"active": False}, {"displayName": "x"}):
+        for body in ({"password": PASSWORD}, {"active": False}, {"displayName": "x"}):
             assert clerk.patch(f"/rest/users/{person.public_id}", body).status == 403
         assert clerk.delete(f"/rest/users/{person.public_id}").status == 403
         assert clerk.post(f"/rest/users/{person.public_id}/invite").status == 403
@@ -352,6 +354,7 @@ def test_a_person_of_a_directory_keeps_its_name(console: Console, connection: Di
     person = Person.objects.create(username=f"{connection.name}\\ada", connection=connection, object_guid=ABSENT)
     path = f"/rest/users/{person.public_id}"
     assert pointers(console.patch(path, {"username": "ada"})) == ["#/username"]
+    assert pointers(console.patch(path, {"password": PASSWORD})) == ["#/password"]
     assert console.post(f"{path}/invite").status == 409
     assert console.patch(path, {"permissions": [READ]}).body["directory"] == connection.name
 
