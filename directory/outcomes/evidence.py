@@ -10,8 +10,7 @@ writers of two hosts that use different domain controllers see each other's inte
 committed its own.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic, sleep
 from uuid import UUID
 
@@ -35,7 +34,7 @@ from active_directory import (
 )
 from audit.log import SECONDS_OF_ABSENCE
 from audit.models import OPEN_OUTCOMES, OperationRecord
-from core.shapes import Json
+from core.shapes import Json, parse_guid
 from directory.lookup.replication import (
     NotReplicatedYet,
     is_from_elsewhere,
@@ -350,51 +349,83 @@ def require_name_still_taken(client: Client, other: Entry) -> None:
     require_reads_replicated(client, servers_asked_so_far(), [Target(other.guid, "", other.dn)])
 
 
+_SHOWN_AT_MOST = 20_000
+_shown: set[tuple[str | None, UUID]] = set()
+"""The records whose changes a server has shown: it does not lose them again.
+
+Without this each of many changes of a group would look up all members that the others have added or removed.
+"""
+
+
 def _require_changes_replicated(
     here: Client, server: str | None, reference: UUID | str, changes: Sequence[OperationRecord]
 ) -> None:
-    elsewhere = [each for each in changes if is_from_elsewhere(here, each, server)]
+    elsewhere = [each for each in changes if is_from_elsewhere(here, each, server) and (server, each.id) not in _shown]
     if not elsewhere:
         return
     is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)
     if is_open or not _shows_changes(here, reference, changes, elsewhere):
         raise NotReplicatedYet
+    if isinstance(reference, UUID):  # a name may have another object by now
+        if len(_shown) > _SHOWN_AT_MOST:
+            _shown.clear()
+        _shown.update((server, each.id) for each in elsewhere)
 
 
 def _shows_changes(
-    client: Client, reference: UUID | str, changes: Sequence[OperationRecord], elsewhere: Collection[OperationRecord]
+    client: Client, reference: UUID | str, changes: Sequence[OperationRecord], elsewhere: Sequence[OperationRecord]
 ) -> bool:
-    """Whether the server shows the object as these changes, the latest first, left it."""
+    """Whether the server shows the object as these changes, the latest first, left it.
+
+    Those made `elsewhere` are looked at, as far as no later one has undone them.
+    """
     is_expected = leaves_object(changes[0], reference)
     if isinstance(reference, str):
         return (client.find(reference, ("objectGUID",)) is not None) == is_expected
-    evidence = [each.evidence or {} for each in changes]
-    links = {name for each in evidence for name in chain(each.get("added", ()), each.get("removed", ()))}
+    links = {attribute for attribute, _ in _latest_links(elsewhere)}
     entry = client.find(reference, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None or not is_expected:
         return (entry is not None) == is_expected
     is_grown = all(has_grown(entry, each.evidence or {}) for each in elsewhere)
-    return is_grown and all(_links_hold(client, entry, evidence))
+    return is_grown and _links_hold(client, entry, changes, elsewhere)
 
 
-def _links_hold(client: Client, entry: Entry, changes: Iterable[Json]) -> Iterator[bool]:
-    """For each linked object, whether the link is as its latest change left it; links have no versions to compare."""
-    schema = client.schema
-    known: set[tuple[str, str]] = set()
-    for evidence in changes:
+_Link = tuple[str, str]
+"""An attribute, and the linked object: its objectGUID, or its folded name in evidence without objectGUIDs."""
+
+
+def _latest_links(changes: Iterable[OperationRecord]) -> dict[_Link, tuple[str, bool]]:
+    """How these changes, the latest first, left each link: the recorded name, and whether it was added."""
+    latest: dict[_Link, tuple[str, bool]] = {}
+    for change in changes:
+        evidence = change.evidence or {}
         ids = evidence.get("ids", {})
-        now_named = current_names(client, evidence) if ids else {}
         for action in ("added", "removed"):
-            for name, texts in evidence.get(action, {}).items():
-                attribute = schema.attribute(name)
-                if attribute is None:
-                    continue
-                present = {link_key(attribute, value) for value in entry.texts(name)}
+            for attribute, texts in evidence.get(action, {}).items():
                 for text in texts:
-                    link = (name, ids.get(text, fold_case(text)))
-                    if link not in known:
-                        known.add(link)
-                        # An object without a current name is deleted or has not replicated itself: nothing links to it.
-                        current = now_named.get(text, text)
-                        is_linked = bool(current) and link_key(attribute, current) in present
-                        yield is_linked == (action == "added")
+                    latest.setdefault((attribute, ids.get(text, fold_case(text))), (text, action == "added"))
+    return latest
+
+
+def _links_hold(
+    client: Client, entry: Entry, changes: Sequence[OperationRecord], elsewhere: Sequence[OperationRecord]
+) -> bool:
+    """Whether each link changed elsewhere is as its latest change left it; links have no versions to compare."""
+    latest, concerned = _latest_links(changes), _latest_links(elsewhere)
+    guids = {guid for _, linked in concerned if (guid := parse_guid(linked)) is not None}
+    found = client.read_many(guids, ("objectGUID",))
+    present: dict[str, set[object]] = {}
+    for link in concerned:
+        name, linked = link
+        attribute = client.schema.attribute(name)
+        if attribute is None:
+            continue
+        if name not in present:
+            present[name] = {link_key(attribute, value) for value in entry.texts(name)}
+        text, is_added = latest[link]
+        # An object without a current name is deleted or has not replicated itself: nothing links to it.
+        guid = parse_guid(linked)
+        current = text if guid is None else found[guid].dn if guid in found else ""
+        if (bool(current) and link_key(attribute, current) in present[name]) != is_added:
+            return False
+    return True

@@ -1,17 +1,19 @@
 """Two domain controllers, of which one lags behind: what is read and written where, and what nobody can know yet."""
 
 import shutil
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from redis import Redis
 
-from active_directory import servers_asked
+from active_directory import Client, Entry, servers_asked
 from audit.models import OperationRecord
 from directory.lookup import connection as connections
 from directory.lookup.connection import preferred_controller_of
@@ -217,6 +219,34 @@ def test_what_has_arrived_is_changed_at_once(
     assert host.post(group, {"add": [str(ada)]}).status == 200
     assert host.post(group, {"remove": [str(ada)]}).status == 200, "the later change of the two is this one's own"
     assert directory.text(ada, "title") == "Marquise"
+
+
+def test_a_change_that_a_server_has_shown_is_not_looked_for_again(
+    hosts: Hosts, lagging: Lagging, domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each of many changes of one group would look up the members of all the others."""
+    twice = Hosts(make_connection(domain, urls=[hosts.current.url, domain.url]), hosts.current, hosts.current)
+    group = f"/api/ad/groups/{lagging.group}/members"
+    *others, dan = [str(person) for person in lagging.people]
+    host = twice.one
+    host.post(group, {"remove": others})
+    for other in others:
+        assert host.post(group, {"add": [other]}).status == 200
+    hosts.current.cut()
+    looked_up: list[int] = []
+    read_many = Client.read_many
+
+    def counted(self: Client, guids: Collection[UUID], names: tuple[str, ...], **options: Any) -> dict[UUID, Entry]:
+        if sys._getframe(1).f_code.co_filename.endswith("evidence.py"):
+            looked_up.append(len(guids))
+        return read_many(self, guids, names, **options)
+
+    monkeypatch.setattr(Client, "read_many", counted)
+    host = twice.one
+    assert host.post(group, {"add": [dan]}).status == 200
+    assert looked_up == [len(others)], "all of them at once"
+    assert host.post(group, {"remove": [dan]}).status == 200
+    assert looked_up == [len(others)]
 
 
 def test_what_became_of_a_lost_answer_only_its_own_server_knows(
