@@ -70,12 +70,16 @@ def profile(api_key: str, paths: list[str]) -> None:
     from core.deadlines import Deadline
     from gateway.application import application
     from gateway.server.asgi import answer_request
+    from gateway.server.straight import StraightWay
 
     make_request = partial(RequestFactory().get, SERVER_NAME="127.0.0.1", headers={"X-API-Key": api_key})
     environs = [make_request(path).environ for path in paths]
 
+    straight_way = StraightWay()
+
     def read(number: int) -> None:
-        status = answer_request(application, dict(environs[number % len(environs)]), Deadline(math.inf)).status
+        environ, deadline = dict(environs[number % len(environs)]), Deadline(math.inf)
+        status = answer_request(application, environ, deadline, straight_way=straight_way).status
         if status != 200:
             raise SystemExit(f"a read was answered with {status}")
 

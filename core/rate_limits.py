@@ -87,8 +87,13 @@ class Usage:
 class RequestLimits:
     """The limits of the request being served: what was counted, and the path's own limit if it has one."""
 
+    category: RateCategory = RateCategory.GLOBAL
     override: Policy | None = None
     usages: list[Usage] = field(default_factory=list)
+
+    @property
+    def exceeded(self) -> list[Usage]:
+        return [usage for usage in self.usages if usage.is_exceeded]
 
 
 current_limits: ContextVar[RequestLimits | None] = ContextVar("current_limits", default=None)

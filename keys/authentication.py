@@ -23,7 +23,7 @@ from rest_framework.request import Request
 from audit import security
 from audit.models import reverted_by
 from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
-from core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
+from core.errors import AmbiguousCredential, Forbidden, GatewayError, InvalidRequest, Unauthorized, UnsupportedMediaType
 from core.ip_addresses import is_allowed
 from core.text.messages import message
 from keys import api_keys, credential_values
@@ -51,31 +51,50 @@ def identify_program(request: HttpRequest) -> Call:
     # A proxy may have added one of them: who acts must not depend on which one we happen to prefer.
     if key is not None and authorization is not None:
         raise AmbiguousCredential
-    if key is not None:
-        return note_caller(request, _identify_key(request, key))
-    if authorization is not None:
-        return note_caller(request, _identify_token(request, authorization))
-    raise _refusal(request, "no credential")
+    try:
+        if key is not None:
+            call = call_of_key(key, request.META.get("HTTP_X_CLIENT_ID"), **_request_facts(request))
+        elif authorization is not None:
+            call = _identify_token(request, authorization)
+        else:
+            raise CredentialRefused("no credential")
+    except CredentialRefused as refused:
+        security.log_refusal(refused.reason, lookup_id=refused.lookup_id, **origin_of(request))
+        raise refused.error from None
+    return note_caller(request, call)
 
 
-def _identify_key(request: HttpRequest, value: str) -> Call:
+class CredentialRefused(Exception):
+    """A credential is refused for a reason that the security log alone tells; the caller gets the `error`."""
+
+    def __init__(self, reason: str, lookup_id: str | None = None, error: GatewayError | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.lookup_id, self.error = reason, lookup_id, error or Unauthorized()
+
+
+def call_of_key(value: str, client_id: str | None, *, client_address: str | None, **request: Any) -> Call:
+    """The call of an API key on the directory that `client_id` names; `request` are its id and its reason.
+
+    Raises CredentialRefused, which nothing has logged yet.
+    """
     secret = credential_values.parse(value.strip(), credential_values.Prefix.API_KEY)
     if secret is None:
-        raise _refusal(request, "malformed API key")
+        raise CredentialRefused("malformed API key")
     facts = cache.find_key(secret.lookup_id)
-    address = getattr(request, "client_address", "")
+    address = client_address or ""
     if reason := _key_refusal_reason(facts.key if facts else None, secret, address):
-        raise _refusal(request, reason, lookup_id=secret.lookup_id)
+        raise CredentialRefused(reason, secret.lookup_id)
     assert facts is not None
-    _require_in_directory(request, facts.key.owner, lookup_id=secret.lookup_id)
-    directory, refusal = effective.choose_directory(facts.links, request.META.get("HTTP_X_CLIENT_ID"))
+    _require_in_directory(facts.key.owner, secret.lookup_id)
+    directory, refusal = effective.choose_directory(facts.links, client_id)
     api_keys.note_use(facts.key, address=address)
     return effective.make_key_call(
         facts,
         surface=Surface.API,
         directory=directory,
         directory_refusal=refusal,
-        **_request_facts(request),
+        client_address=client_address,
+        **request,
     )
 
 
@@ -100,32 +119,31 @@ def _key_refusal_reason(key: ApiKey | None, secret: credential_values.Secret, ad
 def _identify_token(request: HttpRequest, authorization: str) -> Call:
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() != "bearer":
-        raise _refusal(request, "unknown authentication scheme")
+        raise CredentialRefused("unknown authentication scheme")
     secret = credential_values.parse(value.strip(), credential_values.Prefix.PLATFORM_TOKEN)
     if secret is None:
-        raise _refusal(request, "malformed or not a platform token")
+        raise CredentialRefused("malformed or not a platform token")
     session = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
     tokens = AccessToken.objects.select_related("person", "connection").annotate(session_lives=Exists(session))
     token = tokens.filter(lookup_id=secret.lookup_id).first()
     if reason := _token_refusal_reason(token, secret):
-        raise _refusal(request, reason, lookup_id=secret.lookup_id)
+        raise CredentialRefused(reason, secret.lookup_id)
     assert token is not None
-    _require_in_directory(request, token.person, lookup_id=secret.lookup_id)
+    _require_in_directory(token.person, secret.lookup_id)
     credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
     return _call_of_person(request, token.person, token.connection, credential, Surface.API)
 
 
-def _require_in_directory(request: HttpRequest, person: Person, *, lookup_id: str) -> None:
+def _require_in_directory(person: Person, lookup_id: str) -> None:
     """Refuse the credential of a person who has left their directory, or who could not be checked for too long.
 
     The latter is no fault of the credential: a 401 would make integrations discard their key, a 503 makes them retry.
     """
     status = account_status(person)
     if status is AccountStatus.LEFT:
-        raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
+        raise CredentialRefused("person has left the directory", lookup_id)
     if status is AccountStatus.UNKNOWN:
-        security.log_refusal("person not checked for too long", lookup_id=lookup_id, **origin_of(request))
-        raise NotChecked
+        raise CredentialRefused("person not checked for too long", lookup_id, NotChecked())
 
 
 def _token_refusal_reason(token: Any, secret: credential_values.Secret) -> str | None:
@@ -161,7 +179,8 @@ def identify_session(
     # Not request.user: the middleware read that before this very request may have signed somebody in.
     person = get_user(request)
     if not isinstance(person, Person):
-        raise _refusal(request, "no session")
+        security.log_refusal("no session", **origin_of(request))
+        raise Unauthorized
     if check_csrf:
         _require_csrf_token(request)
     lacks_second_factor = second_factor.is_missing(person)
@@ -220,11 +239,6 @@ def _request_facts(request: HttpRequest) -> dict[str, Any]:
     except InvalidRequest:  # the pipeline refuses it after the permissions: who lacks them learns nothing else
         reason = None
     return {**origin_of(request), "reason": reason}
-
-
-def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None) -> Unauthorized:
-    security.log_refusal(reason, lookup_id=lookup_id, **origin_of(request))
-    return Unauthorized()
 
 
 def read_reason(header: str | None) -> str | None:

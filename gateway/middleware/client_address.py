@@ -6,6 +6,7 @@ A client cannot forge a proxy's `X-Forwarded-For` by `X_Forwarded_For`: `gateway
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv4Address
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -35,18 +36,23 @@ def forwarded_address(peer: Address, forwarded_for: str, proxies: AddressList) -
     return address
 
 
+def client_address_of(environ: dict[str, Any], proxies: AddressList) -> str:
+    """The client's address; drops X-Forwarded-Proto from the environment unless a known proxy sent it."""
+    address = peer_address(environ.get("REMOTE_ADDR", ""))
+    if address in proxies:
+        address = forwarded_address(address, environ.get("HTTP_X_FORWARDED_FOR", ""), proxies)
+    else:
+        environ.pop("HTTP_X_FORWARDED_PROTO", None)
+    return str(address)
+
+
 class ClientAddressMiddleware(Middleware):
-    """Sets `request.client_address`, and drops X-Forwarded-Proto unless a known proxy sent it."""
+    """Sets `request.client_address`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         super().__init__(get_response)
         self.proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        address = peer_address(request.META.get("REMOTE_ADDR", ""))
-        if address in self.proxies:
-            address = forwarded_address(address, request.META.get("HTTP_X_FORWARDED_FOR", ""), self.proxies)
-        else:
-            request.META.pop("HTTP_X_FORWARDED_PROTO", None)
-        request.client_address = str(address)  # type: ignore[attr-defined]
+        request.client_address = client_address_of(request.META, self.proxies)  # type: ignore[attr-defined]
         return self.get_response(request)

@@ -73,12 +73,16 @@ class CompressionMiddleware(Middleware):
             return response
         response.headers["Content-Encoding"] = coding
         response.headers.pop("Content-Length", None)
-        compressor = CODINGS[coding]()
         if response.streaming:
-            body.streaming_content = _compressed(body.streaming_content, compressor)
+            body.streaming_content = _compressed(body.streaming_content, CODINGS[coding]())
         else:
-            body.content = compressor.compress(body.content) + compressor.flush()
+            body.content = compress(body.content, coding)
         return response
+
+
+def compress(content: bytes, coding: str) -> bytes:
+    compressor = CODINGS[coding]()
+    return compressor.compress(content) + compressor.flush()
 
 
 def choose_coding(accepted: str) -> str | None:

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 
 from core.errors import RateLimited, ServiceUnavailable
-from core.operation import RateCategory
+from core.operation import Operation, RateCategory
 from core.rate_limits import (
     PASSWORD_CATEGORIES,
     PASSWORDS_WAIT,
@@ -50,11 +50,10 @@ class PathLimits:
         return next((policy for pattern, policy in self._patterns if pattern.fullmatch(path)), None)
 
 
-class RateLimitMiddleware(Middleware):
-    """Counts every request, refuses those over a limit, and tells in every response how much is left."""
+class ConfiguredLimits:
+    """Which limits apply to a request, by the configuration."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        super().__init__(get_response)
+    def __init__(self) -> None:
         configuration = settings.CONFIGURATION.RateLimiting
         self.enabled = configuration.Enabled
         self.global_policy = Policy.of(RateCategory.GLOBAL, configuration.Global)
@@ -65,38 +64,72 @@ class RateLimitMiddleware(Middleware):
         }
         self.paths = PathLimits((item.Path, Policy.of("Path", item, rule=item.Path)) for item in configuration.Paths)
 
+    def of(self, path: str, operation: Operation | None) -> RequestLimits:
+        category = operation.rate if operation else RateCategory.GLOBAL
+        override = self.paths.find(path)
+        if override and category is not RateCategory.GLOBAL:
+            override = Policy(category, override.quota, override.window, override.rule)
+        return RequestLimits(category, override)
+
+    def count(self, limits: RequestLimits, client_address: str) -> None:
+        """Count a request against its limits; raises CountersUnavailable."""
+        subject = address_subject(client_address)
+        counted = [(self.global_policy, subject)]
+        own = limits.override or self.categories.get(limits.category)
+        # The operation itself counts a password change, against the account.
+        if own and limits.category is not RateCategory.PASSWORD_CHANGE:
+            counted.append((own, subject))
+        limits.usages = count(counted)
+
+    def headers_of(self, limits: RequestLimits) -> dict[str, str]:
+        """The headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""
+        # A view may have counted the request against a further limit.
+        counted = tuple(usage.policy for usage in limits.usages)
+        own = limits.override or self.categories.get(limits.category)
+        headers = {"RateLimit-Policy": _policies(self.global_policy, own, *counted)}
+        if limits.usages:
+            headers["RateLimit"] = ", ".join(
+                f'"{usage.policy.name}";r={usage.remaining};t={usage.seconds_left}'
+                for usage in _scarcest(limits.usages)
+            )
+        return headers
+
+
+COUNTED = "gateway.counted"
+"""The WSGI environment's key for the RequestLimits of a request that was counted before it came here."""
+
+
+class RateLimitMiddleware(Middleware):
+    """Counts every request, refuses those over a limit, and tells in every response how much is left."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        super().__init__(get_response)
+        self.configured = ConfiguredLimits()
+
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not self.enabled or request.path in EXEMPT_PATHS:
+        if not self.configured.enabled or request.path in EXEMPT_PATHS:
             return self.get_response(request)
         route = route_of(request)
         operation = route.operation(request.method) if route else None
-        category = operation.rate if operation else RateCategory.GLOBAL
-        override = self.paths.find(request.path)
-        if override and category is not RateCategory.GLOBAL:
-            override = Policy(category, override.quota, override.window, override.rule)
-        limits = RequestLimits(override)
+        limits = request.META.get(COUNTED) or self.configured.of(request.path, operation)
         token = current_limits.set(limits)
         try:
-            response = self._respond(request, category, limits)
+            response = self._respond(request, limits)
         finally:
             current_limits.reset(token)
-        self._add_headers(response, category, limits)
+        for name, value in self.configured.headers_of(limits).items():
+            response[name] = value
         return response
 
-    def _respond(self, request: HttpRequest, category: RateCategory, limits: RequestLimits) -> HttpResponseBase:
-        subject = address_subject(request.client_address)  # type: ignore[attr-defined]
-        counted = [(self.global_policy, subject)]
-        # The operation itself counts a password change, against the account.
-        if category is not RateCategory.PASSWORD_CHANGE and (own := limits.override or self.categories.get(category)):
-            counted.append((own, subject))
+    def _respond(self, request: HttpRequest, limits: RequestLimits) -> HttpResponseBase:
         try:
-            limits.usages = count(counted)
+            if not limits.usages:
+                self.configured.count(limits, request.client_address)  # type: ignore[attr-defined]
         except CountersUnavailable:
-            if category in PASSWORD_CATEGORIES:
+            if limits.category in PASSWORD_CATEGORIES:
                 return error_response(request, ServiceUnavailable(PASSWORDS_WAIT))
             return self.get_response(request)
-        exceeded = [usage for usage in limits.usages if usage.is_exceeded]
-        if exceeded:
+        if exceeded := limits.exceeded:
             metrics.count_refusal(exceeded[0].policy.name)
             seconds = max(usage.seconds_left for usage in exceeded)
             limited = RateLimited(retry_after=seconds)
@@ -107,18 +140,6 @@ class RateLimitMiddleware(Middleware):
                 return self.get_response(request)
             return error_response(request, limited)
         return self.get_response(request)
-
-    def _add_headers(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
-        """Add the headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""
-        # A view may have counted the request against a further limit.
-        counted = tuple(usage.policy for usage in limits.usages)
-        own = limits.override or self.categories.get(category)
-        response["RateLimit-Policy"] = _policies(self.global_policy, own, *counted)
-        if limits.usages:
-            response["RateLimit"] = ", ".join(
-                f'"{usage.policy.name}";r={usage.remaining};t={usage.seconds_left}'
-                for usage in _scarcest(limits.usages)
-            )
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ surface reads a request and renders an answer, and what an operation does, live 
 
 from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, resubmit
 from gateway.pipeline.ending import take_up_scheduled
-from gateway.pipeline.execute import run
+from gateway.pipeline.execute import read_unrecorded, run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
 from gateway.pipeline.prepare import require_admission
 from gateway.pipeline.recording import record_replayed
@@ -20,6 +20,7 @@ __all__ = [
     "apply_change_request",
     "call_of",
     "forecast",
+    "read_unrecorded",
     "record_replayed",
     "refresh_answer",
     "require_admission",

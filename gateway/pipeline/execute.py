@@ -28,7 +28,14 @@ from directory.queries.reading import read_after_change
 from directory.runs import requests as runs
 from directory.shapes.proposal import UNTIL, DependentChange, MembershipEnd, Proposal, Rollback, Target
 from gateway.pipeline.inputs import Answer, Change, Inputs
-from gateway.pipeline.prepare import count_changes, counted_risk, hold_over_budget, prepare, prepare_again
+from gateway.pipeline.prepare import (
+    count_changes,
+    counted_risk,
+    hold_over_budget,
+    prepare,
+    prepare_again,
+    prepare_unrecorded,
+)
 from gateway.pipeline.recording import intent_of, target_of
 from gateway.pipeline.schedules import END_HEADER, plan_ends, plan_membership_end
 from gateway.pipeline.time_to_live import with_tickets, without_time_to_live
@@ -45,6 +52,13 @@ def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     """Run one call of one operation; raises GatewayError, after recording the refusal."""
     prepared = prepare(operation, call, inputs)
     return prepared if isinstance(prepared, Answer) else execute(prepared)
+
+
+def read_unrecorded(operation: Operation, call: Call, inputs: Inputs) -> Answer:
+    """Run a read as `run` does, but record a success only; raises GatewayError."""
+    answer = prepare_unrecorded(operation, call, inputs)
+    assert isinstance(answer, Answer), "a read changes nothing"
+    return answer
 
 
 def capture_error(step: Callable[[], _Result]) -> _Result | Exception:

@@ -58,24 +58,29 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
     Execute a returned change immediately: its checks go stale.
     """
     try:
-        require_admitted(operation, call)
-        accepted, call = inputs.validate(operation, call)
-        schedules.require_schedulable(operation, call)
-        require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
-        if call.batch_index is None:
-            charge(call, [accepted.document])
-        with directory_errors.translate_ldap_errors():
-            if operation.effect is not Effect.CHANGE:
-                return perform(operation, call, accepted)
-            recording.require_preview_allowed(call)
-            if not call.dry_run and (answer := replay.find_answer(call, operation)) is not None:
-                recording.record_replayed(operation, call, inputs.arguments, answer.body)
-                return answer
-            return _judge(operation, call, accepted)
+        return prepare_unrecorded(operation, call, inputs)
     except Exception as error:
         code = error.code if isinstance(error, GatewayError) else GatewayError.code
         record_refusal(operation, call, inputs.arguments, code)
         raise
+
+
+def prepare_unrecorded(operation: Operation, call: Call, inputs: InputSource) -> Answer | Change:
+    """Do the same without recording a refusal, which the caller has to see to."""
+    require_admitted(operation, call)
+    accepted, call = inputs.validate(operation, call)
+    schedules.require_schedulable(operation, call)
+    require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
+    if call.batch_index is None:
+        charge(call, [accepted.document])
+    with directory_errors.translate_ldap_errors():
+        if operation.effect is not Effect.CHANGE:
+            return perform(operation, call, accepted)
+        recording.require_preview_allowed(call)
+        if not call.dry_run and (answer := replay.find_answer(call, operation)) is not None:
+            recording.record_replayed(operation, call, inputs.arguments, answer.body)
+            return answer
+        return _judge(operation, call, accepted)
 
 
 def prepare_again(change: Change) -> Answer | Change:

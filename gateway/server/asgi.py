@@ -26,6 +26,7 @@ from django.http import HttpResponseBase
 from core.deadlines import Deadline, current_deadline
 from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.requests import Bodies, Environ, Receive, Scope, environ_of
+from gateway.server.straight import StraightWay
 from gateway.server.threads import Claimants, Threads
 
 HEALTH_PATH = "/health"
@@ -88,10 +89,14 @@ class Answer:
     rest: Blocks | None
 
 
-def answer_request(application: Application, environ: Environ, deadline: Deadline) -> Answer:
-    """Return the application's answer to a request whose body has arrived."""
+def answer_request(
+    application: Application, environ: Environ, deadline: Deadline, *, straight_way: StraightWay | None = None
+) -> Answer:
+    """Return the answer to a request whose body has arrived: the straight way's, else the application's."""
     deadline.has_begun = True
     current_deadline.set(deadline)  # threads are reused: replace the deadline of the last request
+    if straight_way is not None and (straight := straight_way.answer(environ)) is not None:
+        return Answer(*straight, None)
     response = application(environ)
     status, headers = response.status_code, _headers(response)
     if not response.streaming:
@@ -125,6 +130,7 @@ class RequestGateway:
         self._threads = Threads(web.Threads, "request", share=web.ThreadsPerCredential or max(1, web.Threads // 2))
         self._health_threads = Threads(1, "health")
         self._claimants = Claimants()
+        self._straight_way = StraightWay()
         self._send_seconds: float = web.SendSeconds
         self._request_seconds: float = web.RequestSeconds
         self._has_limited_sending = False
@@ -142,7 +148,7 @@ class RequestGateway:
             threads = self._health_threads if environ["PATH_INFO"] == HEALTH_PATH else self._threads
             run_in_turn = partial(threads.do, claimant=self._claimants.find(environ))
             deadline = Deadline(time.monotonic() + self._request_seconds)
-            job = partial(answer_request, self._application, environ, deadline)
+            job = partial(answer_request, self._application, environ, deadline, straight_way=self._straight_way)
             answering = asyncio.ensure_future(run_in_turn(job))
             answered = await _await_answer(answering, deadline, receive, at_once=threads.are_busy)
             if answered is not None:

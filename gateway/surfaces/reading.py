@@ -27,12 +27,17 @@ _MAX_DIGITS = 1000
 
 
 def read_query(request: HttpRequest, *, lists: Collection[str] = ()) -> dict[str, str]:
-    """Return the query parameters; raises InvalidRequest for one that is not UTF-8, has a NUL, or is repeated.
+    """The query parameters of a request, as `parse_query` returns them."""
+    return parse_query(request.META.get("QUERY_STRING", ""), lists=lists)
+
+
+def parse_query(query: str, *, lists: Collection[str] = ()) -> dict[str, str]:
+    """Return the parameters of a query; raises InvalidRequest for one that is not UTF-8, has a NUL, or is repeated.
 
     Those in `lists` may be repeated: `a=x&a=y` means `a=x,y`, since generated clients send one or the other.
     """
     values: dict[str, str] = {}
-    for part in request.META.get("QUERY_STRING", "").split("&"):
+    for part in query.split("&"):
         if not part:
             continue
         raw_name, _, raw_value = part.partition("=")

@@ -16,7 +16,7 @@ from contextvars import copy_context
 from functools import cache
 from operator import methodcaller
 from threading import RLock
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from pydantic_core import to_json
@@ -269,13 +269,29 @@ class JsonRenderer(BaseRenderer):
 
 def response_of(request: Request, call: Call, answer: pipeline.Answer) -> Response:
     """Render an answer, with the ETag of a single object and the Location of a created one."""
+    rendered = rendered_answer(call, answer)
+    headers, body = rendered.headers, rendered.body
+    if rendered.status == 201 and isinstance(body, dict) and "id" in body:
+        headers.setdefault("Location", f"{request.path}/{body['id']}")
+    return Response(body, status=rendered.status, headers=headers, content_type=rendered.content_type)
+
+
+class Rendered(NamedTuple):
+    """What is sent of an answer, before it is encoded; without a type of its own the content is JSON."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+    content_type: str | None = None
+
+
+def rendered_answer(call: Call, answer: pipeline.Answer) -> Rendered:
+    """An answer with the ETag of a single object, or 304 if the client has that version."""
     headers, body = dict(answer.headers), answer.body
     if isinstance(body, dict) and "version" in body:
         headers["ETag"] = f'"{body["version"]}"'
         if call.has_version(body["version"]):
-            return Response(status=304, headers=headers)
-    if answer.status == 201 and isinstance(body, dict) and "id" in body:
-        headers.setdefault("Location", f"{request.path}/{body['id']}")
+            return Rendered(304, headers, None)
     if answer.fields is not None:
-        return Response(only_fields(body, answer.fields), status=answer.status, headers=headers, content_type=PARTIAL)
-    return Response(body, status=answer.status, headers=headers)
+        return Rendered(answer.status, headers, only_fields(body, answer.fields), PARTIAL)
+    return Rendered(answer.status, headers, body)

@@ -7,6 +7,7 @@ name. `gateway.pipeline.batches` executes batches.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from django.http import HttpRequest, HttpResponseBase
@@ -90,7 +91,7 @@ class OperationViewSet(ProgramViewSet):
 
 def _single_action(operation: Operation) -> Action:
     """Make the action that runs an operation."""
-    lists = list_parameters(operation.query or NoQuery) | {FIELDS}
+    lists = lists_in_query(operation)
 
     def run(_: OperationViewSet, request: StrictRequest, **arguments: str) -> HttpResponseBase:
         call = _call_of(operation, request)
@@ -113,6 +114,12 @@ def _single_action(operation: Operation) -> Action:
         return answer_once(operation, request, call, arguments, respond)
 
     return run
+
+
+@cache
+def lists_in_query(operation: Operation) -> frozenset[str]:
+    """The parameters of an operation's query that may be repeated."""
+    return frozenset(list_parameters(operation.query or NoQuery) | {FIELDS})
 
 
 def _batch_action(operation: Operation) -> Action:

@@ -7,7 +7,7 @@ deactivation or a changed permission counts at the next request in every process
 cache judge what depends on the time, such as expiry, at each request.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import structlog
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
@@ -87,7 +87,10 @@ _trigger_check = _TriggerCheck()
 def unwatched_tables() -> list[str]:
     """The tables among ACCESS_TABLES that lack a trigger."""
     found = dict.fromkeys(ACCESS_TABLES, 0)
-    for table, _ in _fetch(_TRIGGERS):
+    with connection.cursor() as cursor:
+        cursor.execute(_TRIGGERS[connection.vendor])
+        rows = cursor.fetchall()
+    for table, _ in rows:
         if table in found:
             found[table] += 1
     return sorted(table for table, count in found.items() if count < _TRIGGERS_OF_A_TABLE[connection.vendor])
@@ -98,25 +101,20 @@ def read_state() -> State | None:
 
     That is so inside a transaction: on PostgreSQL it adds a single token, however much it changes.
     """
-    if connection.in_atomic_block or not _trigger_check.is_complete:
+    database = connections[DEFAULT_DB_ALIAS]  # Django's proxy looks it up for each attribute
+    if database.in_atomic_block or not _trigger_check.is_complete:
         return None
-    rows = _fetch(_READ_STATE)
-    if not rows:
-        return None
-    count: int
-    state: State | None
-    count, state = rows[0]
-    if count > MAX_STATE_TOKENS:
-        with connection.cursor() as cursor:
+    with database.cursor() as cursor:
+        cursor.execute(_READ_STATE[database.vendor])
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        count: int
+        state: State | None
+        count, state = row
+        if count > MAX_STATE_TOKENS:
             cursor.execute(_COMPACT)
     return state
-
-
-def _fetch(statements: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """The rows of the statement for this kind of database."""
-    with connection.cursor() as cursor:
-        cursor.execute(statements[connection.vendor])
-        return list(cursor.fetchall())
 
 
 _Facts = TypeVar("_Facts")

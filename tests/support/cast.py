@@ -11,13 +11,17 @@ from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission
+from django.core.handlers.wsgi import WSGIRequest
 from django.db import connection as database
+from django.http import HttpResponse
 from django.test import Client
+from django.test.client import ClientHandler
 from django.utils.crypto import get_random_string
 
 from core.call import SupervisionLevel
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
+from gateway.server.straight import StraightWay
 from keys import credential_values
 from keys.models import ApiKey, Link, Person, PersonSession, Role
 from keys.models.people import GroupScopes
@@ -114,7 +118,7 @@ class Integration:
     key: ApiKey
     value: str
     client_id: str | None
-    client: Client = field(default_factory=Client, repr=False)
+    client: Client = field(default_factory=lambda: FrontDoor(), repr=False)  # noqa: PLW0108 - defined below
     header: str = "X-API-Key"
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
@@ -132,6 +136,31 @@ class Integration:
 
     def delete(self, path: str, **headers: str) -> Answer:
         return self.call("DELETE", path, **headers)
+
+
+class _StraightFirst(ClientHandler):
+    """Django's handler of requests, behind the straight way as in the web server."""
+
+    _straight_way: StraightWay | None = None
+
+    def __call__(self, environ: dict[str, Any]) -> Any:
+        self._straight_way = self._straight_way or StraightWay()  # with the first request, as Django's middleware
+        straight = self._straight_way.answer(environ)
+        if straight is None:
+            return super().__call__(environ)
+        status, headers, body = straight
+        named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        response: Any = HttpResponse(body, status=status, headers=named)
+        response.wsgi_request = WSGIRequest(environ)
+        return response
+
+
+class FrontDoor(Client):
+    """A client whose requests go the way that the web server sends them."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.handler = _StraightFirst(self.handler.enforce_csrf_checks)
 
 
 def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> Answer:

@@ -1,0 +1,163 @@
+"""The straight way: reads with an API key, past Django's request, its middleware and REST framework.
+
+It answers what succeeds and nothing else. Every refusal, every fault and every header that it does not know hands the
+request over to the general way, as if it had never been here, but for its count against the rate limits. It has no rule
+of its own: it calls what the middleware, the views and the pipeline call, in their order
+(docs/decisions.md#reads-have-a-straight-way), and tests compare the answers of both ways.
+"""
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from io import BytesIO
+from time import perf_counter
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.wsgi import WSGIRequest
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.http import HttpResponse
+
+from core import tracing
+from core.call import Surface
+from core.ip_addresses import AddressList
+from core.operation import Effect, Operation
+from core.rate_limits import current_limits
+from core.shapes import encode_json
+from gateway import pipeline
+from gateway.middleware.body_limit import MAX_URI_LENGTH
+from gateway.middleware.client_address import client_address_of
+from gateway.middleware.compression import MIN_BYTES, choose_coding, compress
+from gateway.middleware.people import BrowserSecurityMiddleware
+from gateway.middleware.rate_limit import COUNTED, ConfiguredLimits
+from gateway.middleware.request_id import ARRIVED_AT, begin_request, end_request
+from gateway.server.requests import Environ
+from gateway.surfaces.reading import parse_query, read_versions
+from gateway.surfaces.rendering import record_shape, rendered_answer
+from gateway.surfaces.routes import Route, find_route
+from gateway.surfaces.viewsets import lists_in_query
+from keys.authentication import call_of_key
+
+Header = tuple[bytes, bytes]
+Straight = tuple[int, list[Header], bytes]
+"""Status, headers and body."""
+
+KNOWN_HEADERS: Final = frozenset(
+    {
+        *("HTTP_X_API_KEY", "HTTP_X_CLIENT_ID", "HTTP_IF_NONE_MATCH", "HTTP_X_REQUEST_ID", "HTTP_HOST"),
+        *("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_ACCEPT_ENCODING"),
+        *(
+            "HTTP_ACCEPT",
+            "HTTP_ACCEPT_LANGUAGE",
+            "HTTP_USER_AGENT",
+            "HTTP_CONNECTION",
+            "HTTP_COOKIE",
+        ),  # nothing here depends on them
+    }
+)
+
+
+def _read_of(route: Route) -> Operation | None:
+    """The operation of a route if it is a read with a key whose answer has one form."""
+    operation = route.operations.get("GET")
+    if operation is None or not route.name.startswith(f"{Surface.API.value}-"):
+        return None
+    has_one_form = record_shape(operation.output) is None and operation.deprecation is None
+    return operation if operation.effect is Effect.READ and has_one_form else None
+
+
+class StraightWay:
+    """Answers the requests that it can, by the configuration of the moment when it was made."""
+
+    def __init__(self) -> None:
+        self._limits = ConfiguredLimits()
+        self._proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
+        self._security_headers = lru_cache(maxsize=256)(_security_headers)
+
+    def answer(self, environ: Environ) -> Straight | None:
+        """The answer to a request; None if it has to go the general way."""
+        if environ["REQUEST_METHOD"] != "GET" or "HTTP_X_API_KEY" not in environ or tracing.IS_ON:
+            return None
+        if not all(name in KNOWN_HEADERS for name in environ if name.startswith(("HTTP_", "CONTENT_"))):
+            return None
+        path = environ["PATH_INFO"]
+        route = find_route(path) if len(path) + len(environ["QUERY_STRING"]) < MAX_URI_LENGTH else None
+        operation = None if route is None else _read_of(route)
+        if route is None or operation is None:
+            return None
+        database = connections[DEFAULT_DB_ALIAS]
+        if not database.in_atomic_block:
+            database.close_if_unusable_or_obsolete()  # as Django does before and after each request
+        try:
+            return self._answer(environ, path, operation, route)
+        except Exception:  # noqa: BLE001 - nothing is hidden: the general way meets it again, and tells
+            return None
+
+    def _answer(self, environ: Environ, path: str, operation: Operation, route: Route) -> Straight | None:
+        started = environ.get(ARRIVED_AT) or perf_counter()
+        address = client_address_of(environ, self._proxies)
+        seen_as = {name: environ[name] for name in _SEEN_AS if name in environ}
+        head = self._security_headers(tuple(seen_as.items()))
+        if head is None:
+            return None
+        limits = None
+        if self._limits.enabled:
+            limits = environ[COUNTED] = self._limits.of(path, operation)
+            self._limits.count(limits, address)
+            if limits.exceeded:
+                return None
+        id = begin_request(environ)
+        presented, client_id = environ["HTTP_X_API_KEY"], environ.get("HTTP_X_CLIENT_ID")
+        call = call_of_key(presented, client_id, client_address=address, request_id=id, reason=None)
+        if "HTTP_IF_NONE_MATCH" in environ:
+            call = replace(call, if_none_match=read_versions(environ["HTTP_IF_NONE_MATCH"]))
+        query = partial(parse_query, environ["QUERY_STRING"], lists=lists_in_query(operation))
+        inputs = pipeline.Inputs(arguments=route.arguments, query=query, document=lambda: None)
+        token = current_limits.set(limits)
+        try:
+            answer = pipeline.read_unrecorded(operation, call, inputs)
+        finally:
+            current_limits.reset(token)
+        status, headers, data, content_type = rendered_answer(call, answer)
+        if limits is not None:
+            headers |= self._limits.headers_of(limits)
+        headers["X-Request-Id"] = id
+        body = b""
+        if status != 304:
+            body = encode_json(data)
+            headers["Content-Type"] = content_type or "application/json"
+            if len(body) >= MIN_BYTES:
+                headers["Vary"] = "Accept-Encoding"
+                if (coding := choose_coding(environ.get("HTTP_ACCEPT_ENCODING", ""))) is not None:
+                    headers["Content-Encoding"], body = coding, compress(body, coding)
+            headers["Content-Length"] = str(len(body))
+        end_request(
+            started,
+            method="GET",
+            path=path,
+            status=status,
+            operation=operation.name,
+            client=address,
+            id=id,
+            caller=call,
+        )
+        return status, [*head, *_encoded(headers)], body
+
+
+_SEEN_AS: Final = ("HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "wsgi.url_scheme", "HTTP_X_FORWARDED_PROTO")
+"""What security headers depend on besides the configuration."""
+
+
+def _security_headers(seen_as: tuple[tuple[str, str], ...]) -> list[Header] | None:
+    """The headers that the middleware adds to an answer for programs; None for a host that is not ours."""
+    request = WSGIRequest({**dict(seen_as), "REQUEST_METHOD": "GET", "PATH_INFO": "/api/", "wsgi.input": BytesIO()})
+    try:
+        response: Any = BrowserSecurityMiddleware(lambda _: HttpResponse())(request)
+    except DisallowedHost:
+        return None
+    del response["Content-Type"]
+    return _encoded(response)
+
+
+def _encoded(headers: Any) -> list[Header]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
