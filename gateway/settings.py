@@ -10,6 +10,7 @@ from core.configuration import BadConfiguration, load_configuration
 from core.deployment import database_from, hosts_from, mail_from
 from core.oauth import PROVIDER_SETTINGS
 from core.redis.clients import broker_options_from, broker_tls_from
+from core.redis.queues import NEW_QUEUE, NEW_TASKS, QUEUES
 from core.redis.urls import broker_from, redis_from
 from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from, with_secrets_from_files
 from core.secrets.private_files import (
@@ -194,6 +195,8 @@ CACHES = {
 }
 
 CELERY_BROKER_URL = broker_from(REDIS_URL)
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {name: {} for name in QUEUES}
+CELERY_TASK_ROUTES = {name: {"queue": NEW_QUEUE} for name in NEW_TASKS}
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -87,6 +87,11 @@ def migrations_of(commit: str) -> frozenset[str]:
     )
 
 
+def tasks_named_in(commit: str) -> frozenset[str]:
+    """The names of tasks in the Python files of a commit; raises NoHistory."""
+    return frozenset(_git("grep", "-ohE", r"\b(gateway|directory)\.tasks\.[a-z_]+", commit, "--", "*.py").splitlines())
+
+
 def previous_release() -> Release:
     """Unpack the previous release; raises NoHistory.
 

@@ -28,6 +28,7 @@ from audit.models import OPEN_OUTCOMES, DeliveryState, LogVerification, Operatio
 from audit.security import add_refusal_listener
 from core import tracing
 from core.redis.clients import redis_client
+from core.redis.queues import QUEUES
 from core.secrets.encryption import UndecryptableSecret
 from gateway.models import NotedBackup
 from gateway.monitoring import metrics_folder
@@ -209,9 +210,6 @@ _MOST_COUNTED = 1000
 PostgreSQL counts so few by the index, also while it has no statistics of the table.
 """
 
-_QUEUE = "celery"
-"""Celery's default name for its only queue."""
-
 
 class Gauges(Collector):
     """Reads the gauges from the database, the broker and this process."""
@@ -321,7 +319,7 @@ def _workers() -> Iterator[Metric]:
     )
     yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
     with redis_client(settings.REDIS_URL, seconds=1) as redis:
-        queued: Any = redis.llen(_QUEUE)
+        queued = sum(redis.llen(queue) for queue in QUEUES)
     yield _gauge("tasks_queued", "Tasks that no worker has taken yet.", queued)
 
 
