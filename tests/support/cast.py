@@ -13,7 +13,7 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission
 from django.core.handlers.wsgi import WSGIRequest
 from django.db import connection as database
-from django.http import HttpResponse
+from django.http.response import HttpResponse, ResponseHeaders
 from django.test import Client
 from django.test.client import ClientHandler
 from django.utils.crypto import get_random_string
@@ -150,7 +150,8 @@ class _StraightFirst(ClientHandler):
             return super().__call__(environ)
         status, headers, body = straight
         named = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        response: Any = HttpResponse(body, status=status, headers=named)
+        response: Any = HttpResponse(body, status=status)
+        response.headers = ResponseHeaders(named)
         response.wsgi_request = WSGIRequest(environ)
         return response
 
