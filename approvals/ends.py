@@ -312,7 +312,7 @@ def find_due(*, limit: int) -> list[ChangeRequest]:
 
 
 def begin(request: ChangeRequest) -> bool:
-    """Give a change whose time has come to a worker, as if it had been approved now."""
+    """Let a change whose time has come be applied, as if it had been approved now."""
     return move(request.id, Status.SCHEDULED, Status.APPROVED, retry_at=None)
 
 

@@ -19,7 +19,7 @@ from active_directory import Client, LdapError
 from approvals import ends
 from approvals.errors import Changed
 from approvals.models import ChangeRequest, Status
-from approvals.queue import enqueue, recorded_status
+from approvals.queue import recorded_status
 from audit import log_queries
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from core import tracing
@@ -36,6 +36,7 @@ from directory.lookup.connection import get_client
 from directory.lookup.replication import NotReplicatedYet
 from directory.models import DirectoryConnection
 from directory.shapes.proposal import AttributeChange, Proposal
+from gateway.pipeline.approved import apply_change_request
 from gateway.pipeline.execute import MAX_ATTEMPTS, execute
 from gateway.pipeline.inputs import Change, ValidatedInput
 from gateway.pipeline.prepare import propose, with_reason
@@ -92,7 +93,7 @@ def _answers(directory_id: UUID) -> bool:
 def _take_up(request: ChangeRequest, away: set[UUID | None]) -> None:
     if request.ends is None:
         if ends.begin(request):
-            enqueue(request.id)
+            apply_change_request(request.id)  # not by a message, which would wait behind all that was approved at once
         return
     if request.made_at is None and not _is_made(request):
         return
