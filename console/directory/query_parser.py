@@ -41,6 +41,8 @@ SEARCHED_ATTRIBUTES = tuple(
 """All attributes that searches filter by or show."""
 _MIN_PART_LENGTH = 3
 _WORDS = 4
+_MOST_ANR = 9
+"""How many a filter may have, since each counts 10 of the comparisons (`Searches:MaxComparisons`)."""
 """Each word is a search by an index for every way to spell it."""
 _MIN_PHONE_DIGITS = 4
 _MIN_FULL_NUMBER = 7
@@ -121,8 +123,9 @@ class ParsedQuery:
         """Objects of any kind by the beginning of an indexed name or address."""
         ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in self._usable(_INDEXED))]
         # Every word by itself: ANR takes two words for a first and a last name, and knows one spelling.
-        words = [Or(Anr(word), *map(Anr, other_spellings(word))) for word in self.text.split(" ")[:_WORDS]]
-        ways.append(And(*words))
+        words = self.text.split(" ")[:_WORDS]
+        others = (_MOST_ANR - 1) // len(words) - 1
+        ways.append(And(*(Or(Anr(word), *map(Anr, other_spellings(word)[:others])) for word in words)))
         if self.email:
             # The comparison ignores case, so it finds the main address ("SMTP:") as well.
             ways.append(Equals("proxyAddresses", f"smtp:{self.email}"))

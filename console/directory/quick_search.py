@@ -29,6 +29,8 @@ _COLUMNS = ("title", "department", "telephoneNumber", "mail")
 _READ = tuple(dict.fromkeys((*_COLUMNS, *PHONE_ATTRIBUTES)))
 _PAGE_SIZE = 100
 _MAX_SHOWN = 25
+_MIN_TYPED, _MAX_TYPED = 2, 8
+"""From how many characters people are found while somebody types, and how many of them are shown."""
 _FEW_RESULTS = 5
 """With at most so many objects found, a slow search without an index follows."""
 _MAX_RECORDS = "10"
@@ -90,6 +92,17 @@ def find(page: PageContext) -> HttpResponseBase:
         "more": _find_unindexed(page, typed, ids) if "all" in page.query else None,
     }
     return page.render("directory/_find_found.html" if part else "directory/find.html", context)
+
+
+@page_at("find/people", "find-people", get="objects.search")
+def find_while_typing(page: PageContext) -> HttpResponseBase:
+    """The first people whose names begin as what is being typed, found by indexes alone."""
+    typed = ParsedQuery.parse(page.query["q"].replace("\0", "")[:_MAX_LENGTH])
+    found = SearchResults()
+    if len(typed.text) >= _MIN_TYPED and page.call.directory is not None:
+        found = _search_readable(page, typed, _find_one if typed.is_identifier else _find_by_names)
+    people = [record for record in found.people if record["kind"] == "user"][:_MAX_TYPED]
+    return page.render("directory/_find_while_typing.html", {"people": people, "found": found})
 
 
 def find_people(page: PageContext, text: str) -> list[Record]:

@@ -94,6 +94,26 @@ def test_a_caller_is_found_and_let_in_again(desk: Page, directory: Directory, ca
     expect(desk.get_by_role("region", name="People, looked through")).to_contain_text(name)
 
 
+def test_a_caller_is_found_while_typing_and_let_in_by_keys(desk: Page, directory: Directory, caller: UUID) -> None:
+    name = directory.text(caller, "cn") or ""
+    press(desk, "Control+k")
+    desk.keyboard.type(name)
+    hit = desk.locator("#found-while-typing li")
+    expect(hit).to_contain_text("Analyst")
+    expect(hit).to_contain_text("Locked out")
+    expect_good_looks(desk, "helpdesk-found-while-typing")
+    for key in ("ArrowDown", "Escape"):
+        desk.keyboard.press(key)
+    expect(hit).to_have_count(0)
+    desk.keyboard.press("Backspace")
+    expect(hit).to_have_count(1)
+    for key in ("ArrowDown", "u"):
+        desk.keyboard.press(key)
+    desk.get_by_role("button", name="Unlock").click()
+    expect(desk.locator("main")).to_contain_text(f"{name} is unlocked.")
+    assert directory.can_sign_in(caller, PASSWORD)
+
+
 def test_a_joiner_and_leavers(desk: Page, directory: Directory, organizational_unit: str, caller: UUID) -> None:
     main = desk.locator("main")
     name, unit = directory.text(caller, "cn") or "", directory.guid(organizational_unit)

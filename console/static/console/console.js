@@ -76,6 +76,29 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
+// People found while typing: the arrows go there from the field and between them, Escape goes back, and on one of them the
+// letters beside it open its page for unlocking or for a new password.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const field = document.querySelector("[data-finds]");
+  const hits = [...document.querySelectorAll("#found-while-typing .hit")];
+  const line = event.target.closest("#found-while-typing li");
+  if (!hits.length || !(line || event.target === field)) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    const at = hits.indexOf(line?.querySelector(".hit")) + (event.key === "ArrowDown" ? 1 : -1);
+    (hits[Math.min(at, hits.length - 1)] ?? field).focus();
+  } else if (event.key === "Escape") {
+    document.getElementById("found-while-typing").replaceChildren();
+    field.focus();
+  } else {
+    const action = line?.querySelector(`[data-hit-key="${CSS.escape(event.key)}"]`);
+    if (!action) return;
+    action.click();
+  }
+  event.preventDefault();
+  event.stopPropagation();
+}, true);
+
 // `data-key` on a link or button: the keys that press it, except while typing. With `data-key-focuses` a key only
 // focuses it, so that a slip of the hand does no harm.
 document.addEventListener("keydown", (event) => {

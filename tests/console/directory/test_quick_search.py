@@ -136,3 +136,12 @@ def test_other_spellings_are_few() -> None:
     assert "strasse" in other_spellings("Straße")
     assert len(other_spellings("a" * 256)) == 6
     assert other_spellings("") == []
+
+
+@pytest.mark.parametrize(
+    "name", ["Ozturk", "Leonora Alessandra", "Joel Maeder Haenel", "Hans Jürgen Müller Öztürk", "a b c d e"]
+)
+def test_no_name_has_too_many_spellings_to_be_looked_for(visitor: Visitor, name: str) -> None:
+    page = visitor().open(f"/console/find/people?q={quote(name)}")
+    assert "costly" not in page.content
+    assert str(ParsedQuery.parse(name).by_name().condition).count("(anr=") < 10
