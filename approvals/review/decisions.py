@@ -12,7 +12,7 @@ from django.db import transaction
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest, PasskeyNeeded
 from approvals.models import ChangeRequest, Status
 from approvals.queue import enqueue
-from approvals.review.deciders import conflict_reason
+from approvals.review.deciders import ConflictChecker
 from approvals.states import WITHDRAWN, move
 from core.call import Call, PersonRef
 from core.database import own_rows, shared_clock
@@ -32,20 +32,28 @@ def find_requests(ids: Sequence[UUID]) -> list[ChangeRequest]:
     return list(ChangeRequest.objects.defer("secret").filter(id__in=ids).order_by("id"))
 
 
-def approve(call: Call, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
+def approve(
+    call: Call,
+    request_id: UUID,
+    *,
+    digest: str,
+    comment: str | None = None,
+    conflicts: ConflictChecker | None = None,
+) -> ChangeRequest:
     """Approve somebody else's pending request, provided that `digest` is the request's, and tell a worker.
 
     If two people have to approve, the first approval is kept and the request stays pending.
     Raises NotFound, OwnRequest, NotPending, PasskeyNeeded, AlreadyDecided or Changed.
     """
-    person, change_request = call.person, _find_decidable(call, request_id)
+    person, change_request = call.person, _find_decidable(call, request_id, conflicts)
     if needs_two(change_request) and change_request.first_approved_by_id == person.id:
         raise AlreadyDecided(message("You approved it already: somebody else has to approve it too."))
     _require_shown(change_request, digest)
     if needs_two(change_request) and change_request.first_approved_by_id is None:
         if _approve_first(person, request_id, comment):
             return find_request(request_id)
-        return approve(call, request_id, digest=digest, comment=comment)  # somebody else was faster
+        # Somebody else was faster.
+        return approve(call, request_id, digest=digest, comment=comment, conflicts=conflicts)
     if change_request.due_at is not None and change_request.due_at > shared_clock.now():
         return _decide(person, change_request, Status.SCHEDULED, comment, retry_at=change_request.due_at)
     decided = _decide(person, change_request, Status.APPROVED, comment)
@@ -76,12 +84,19 @@ def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> 
     return kept == 1
 
 
-def reject(call: Call, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
+def reject(
+    call: Call,
+    request_id: UUID,
+    *,
+    comment: str,
+    digest: str | None = None,
+    conflicts: ConflictChecker | None = None,
+) -> ChangeRequest:
     """Reject somebody else's pending request; a `digest`, if given, must be the request's.
 
     Raises NotFound, OwnRequest, NotPending, PasskeyNeeded, AlreadyDecided or Changed.
     """
-    change_request = _find_decidable(call, request_id)
+    change_request = _find_decidable(call, request_id, conflicts)
     if digest is not None:
         _require_shown(change_request, digest)
     return _decide(call.person, change_request, Status.REJECTED, comment)
@@ -112,19 +127,19 @@ def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
     return find_request(request_id)
 
 
-def _find_decidable(call: Call, request_id: UUID) -> ChangeRequest:
+def _find_decidable(call: Call, request_id: UUID, conflicts: ConflictChecker | None) -> ChangeRequest:
     """The request, if the caller may decide it: every decision is about one found here."""
-    change_request = _find_undecided(call.person, request_id)
+    change_request = _find_undecided(call.person, request_id, conflicts)
     if needs_passkey(call, change_request.risk):
         raise PasskeyNeeded
     return change_request
 
 
-def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
+def _find_undecided(person: PersonRef, request_id: UUID, conflicts: ConflictChecker | None = None) -> ChangeRequest:
     change_request = find_request(request_id)
     if change_request.requester_id == person.id:
         raise OwnRequest
-    if why := conflict_reason(person.id, change_request):
+    if why := (conflicts or ConflictChecker()).reason_against(person.id, change_request):
         raise OwnRequest(why)
     require_pending(change_request)
     return change_request

@@ -389,12 +389,19 @@ def decide_together(call: Call, *, body: DecideTogether) -> DecidedTogetherJson:
         call = confirm(call, body)
     comment = (body.comment or "").strip() or None
     each_once = {item.id: item for item in body.change_requests}.values()
-    results = [_decide(call, body.decision, item, comment) for item in each_once]
+    conflicts = ConflictChecker()
+    results = [_decide(call, body.decision, item, comment, conflicts) for item in each_once]
     failed = sum(item["problem"] is not None for item in results)
     return {"total": len(results), "succeeded": len(results) - failed, "failed": failed, "results": results}
 
 
-def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecision, comment: str | None) -> DecidedJson:
+def _decide(
+    call: Call,
+    decision: Literal["approve", "reject"],
+    item: OneDecision,
+    comment: str | None,
+    conflicts: ConflictChecker,
+) -> DecidedJson:
     """Make one decision in a transaction of its own, with the record of the operation for a single decision."""
     name, table = f"change-requests.{decision}", find_audited_model("change-requests")
     try:
@@ -403,9 +410,11 @@ def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecisio
         with recorded(call, operation=name) as administration:
             administration.watch(table, item.id)
             if decision == "approve":
-                decided = decisions.approve(call, item.id, digest=item.digest, comment=comment)
+                decided = decisions.approve(call, item.id, digest=item.digest, comment=comment, conflicts=conflicts)
             else:
-                decided = decisions.reject(call, item.id, comment=comment or "", digest=item.digest)
+                decided = decisions.reject(
+                    call, item.id, comment=comment or "", digest=item.digest, conflicts=conflicts
+                )
     except GatewayError as refusal:
         target = log.TargetRef(id=item.id, kind=table.resource, distinguished_name="")
         log.record_refusal(call, operation=name, code=refusal.code, target=target)
