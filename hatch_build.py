@@ -1,4 +1,4 @@
-"""What the wheel holds besides Python: `active_directory/_answers.c`, compiled for the machine that builds it.
+"""What the wheel holds besides Python: `active_directory/*.c`, compiled for the machine that builds it.
 
 With Python's stable interface, and linked to nothing but the C library, one file serves every Python from 3.11 and
 every libldap. For another processor the wheel is built of the source archive, which pip does by itself.

@@ -146,6 +146,12 @@ from active_directory.filters import (
 )
 from active_directory.filters import Value as FilterValue
 from active_directory.filters import parse as parse_filter
+from active_directory.json_templates import HEXADECIMAL, MOMENT
+from active_directory.json_templates import Part as JsonPart
+from active_directory.json_templates import Template as JsonTemplate
+from active_directory.json_templates import given as given_part
+from active_directory.json_templates import part_of as json_part
+from active_directory.json_templates import template_of as json_template
 from active_directory.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from active_directory.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
 from active_directory.streaming import Scope, answers_are_compiled

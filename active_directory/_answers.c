@@ -291,9 +291,14 @@ static PyObject *attach(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyObject *prepare(PyObject *module, PyObject *args); /* _json.c */
+PyObject *fill(PyObject *module, PyObject *args);
+
 static PyMethodDef methods[] = {
     {"attach", attach, METH_VARARGS, attach_doc},
     {"receive", receive, METH_VARARGS, receive_doc},
+    {"prepare", prepare, METH_VARARGS, "prepare(parts) -> template: see _json.c"},
+    {"fill", fill, METH_VARARGS, "fill(template, attributes, given) -> JSON, or None where Python has to make it"},
     {NULL},
 };
 

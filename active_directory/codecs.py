@@ -69,6 +69,11 @@ def is_text(attribute: AttributeType | None) -> bool:
     return decoder(attribute) is _text
 
 
+def compiled_form(attribute: AttributeType | None) -> str | None:
+    """What C calls the form that `decoder` gives the values (`_json.c`); None for what it does not know."""
+    return _COMPILED_FORMS.get(decoder(attribute))
+
+
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
     """Encode text for the directory. Raises ``InvalidValue`` if it does not fit the syntax or the schema's range."""
     form = _form(attribute)
@@ -374,6 +379,14 @@ _PRINTABLE: Final = _matching(r"[A-Za-z0-9 '()+,./:=?-]*", "Only letters, digits
 _OBJECT_IDENTIFIER: Final = _matching(
     r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*", "Expected an object identifier or a name of the schema"
 )
+_COMPILED_FORMS: Final[dict[Callable[[bytes], str], str]] = {
+    _text: "t",
+    _base64: "b",
+    _decode_guid: "g",
+    _decode_sid: "s",
+    _decode_filetime: "f",
+    _decode_time: "z",
+}
 _FORMS: Final = {
     **dict.fromkeys(_TEXT_SYNTAXES, _Form(_text, _encode_text)),
     **dict.fromkeys(

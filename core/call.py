@@ -165,7 +165,7 @@ class Call:
     - `schedule` asks that a change begins later or ends by itself (`approvals.ends`).
     - `interrupted` are the `call_id`s of earlier attempts under the same idempotency key that got no final answer.
     - `stream_as` asks an operation that lists objects for all of them as a `RecordStream` instead of a page.
-    - `takes_octets` lets attributes of listed objects hold UTF-8 octets instead of text (`core.shapes.encode_json`).
+    - `takes_octets` lets listed objects be Encoded, or their attributes hold UTF-8 octets (`core.shapes.encode_json`).
     - `prefetch` is a `directory.lookup.prefetch.Prefetch`, shared by calls that are prepared together.
     """
 

@@ -372,8 +372,22 @@ def _detail(error: ErrorDetails) -> str:
     return made if made == _ENUM_MEMBER.sub(r"\1", text) else text
 
 
+class Encoded(bytes):
+    """A record as JSON."""
+
+
+_NO_ITEMS = b'{"items":['
+
+
 def encode_json(value: Any) -> bytes:
-    """Encode a value as JSON. Octets are text; those that are not UTF-8 become U+FFFD."""
+    """Encode a value as JSON. Octets are text; those that are not UTF-8 become U+FFFD.
+
+    Records that are Encoded already stand alone, or are the `items` of a page, which come first in it.
+    """
+    if isinstance(value, Encoded):
+        return value
+    if isinstance(value, dict) and (items := value.get("items")) and isinstance(items[0], Encoded):
+        return _NO_ITEMS + b",".join(items) + encode_json({**value, "items": []}).removeprefix(_NO_ITEMS)
     try:
         return to_json(value)
     except PydanticSerializationError:

@@ -237,6 +237,7 @@ _Decoder = Callable[[bytes], str] | None
 """Decodes a value to text; None where the octets are left as they are (`Renderer`)."""
 _MAX_RENDERERS = 1000
 _NO_VALUES: list[bytes] = []
+_Get = Callable[[str], list[bytes] | None]
 
 
 class Renderer:
@@ -261,7 +262,7 @@ class Renderer:
         )
         """Whether one search may read several objects for it: the directory computes some attributes for base searches
         only, and a group's members may take long."""
-        self._schema = schema
+        self.schema = schema
         self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
         self._time = decoder(schema.attribute("whenCreated"))
         self._filetime = decoder(schema.attribute("pwdLastSet"))
@@ -299,7 +300,7 @@ class Renderer:
         parentGUID and msDS-User-Account-Control-Computed for each entry, which takes longer than the rest of a search.
         """
         values = entry.attributes.get
-        classes, kind = _classify(tuple(values("objectClass", _NO_VALUES)))
+        classes, kind = classify(tuple(values("objectClass", _NO_VALUES)))
         created, changed = values("whenCreated"), values("whenChanged")
         return {
             "id": guid_to_text(values("objectGUID", _NO_VALUES)[0]),
@@ -319,29 +320,27 @@ class Renderer:
 
     def _account_record(self, entry: Entry, computed: int) -> AccountRecord:
         values = entry.attributes.get
-        control = _integer(values("userAccountControl"))
         sids = values("objectSid")
-        password_set = values("pwdLastSet")
-        must_change = bool(password_set) and _integer(password_set) == 0 and not control & _KEEPS_PASSWORD
-        # lastLogon is of this domain controller only; lastLogonTimestamp replicates, but is up to two weeks late
-        # ([MS-ADA1] 2.351).
-        own, shared = values("lastLogon"), values("lastLogonTimestamp")
-        account: AccountRecord = {
+        enabled, locked_out, expired, must_change, never_expires = account_state(values, computed)
+        return {
             "samAccountName": _text(values("sAMAccountName")),
             "userPrincipalName": _text(values("userPrincipalName")),
             "sid": sid_to_text(sids[0]) if sids else None,
-            "enabled": not control & _DISABLED,
-            "lockedOut": False,
+            "enabled": enabled,
+            "lockedOut": locked_out,
             "expiresAt": self._moment(values("accountExpires")),
-            "passwordLastSetAt": self._moment(password_set),
-            "passwordExpired": False,
+            "passwordLastSetAt": self._moment(values("pwdLastSet")),
+            "passwordExpired": expired,
             "mustChangePassword": must_change,
-            "passwordNeverExpires": bool(control & _NEVER_EXPIRES),
-            "lastSignInAt": self._moment(shared if _integer(shared) > _integer(own) else own),
+            "passwordNeverExpires": never_expires,
+            "lastSignInAt": self.last_sign_in(values),
         }
-        if computed:
-            set_computed_control(account, computed)
-        return account
+
+    def last_sign_in(self, values: _Get) -> str | None:
+        # lastLogon is of this domain controller only; lastLogonTimestamp replicates, but is up to two weeks late
+        # ([MS-ADA1] 2.351).
+        own, shared = values("lastLogon"), values("lastLogonTimestamp")
+        return self._moment(shared if _integer(shared) > _integer(own) else own)
 
     def _moment(self, values: list[bytes] | None) -> str | None:
         """A FILETIME as RFC 3339; None for never, and for a value beyond the calendar."""
@@ -362,7 +361,7 @@ class Renderer:
                 shown[name] = [decode(found[0])] if len(found) == 1 else [*map(decode, found)]
         if self.selection.everything:
             for name in entry:
-                attribute = self._schema.attribute(name)
+                attribute = self.schema.attribute(name)
                 # `*` does not include computed attributes; these were read for other members of the record.
                 is_hidden = attribute is not None and attribute.constructed
                 if not (is_hidden or name in shown) and not unreadable_reason(
@@ -372,19 +371,25 @@ class Renderer:
         return shown
 
     def _decoders(self, kind: Kind) -> tuple[tuple[str, _Decoder], ...]:
-        names: Collection[str] | None = self.selection.shown
-        if names is None:
-            names = default_attributes(self._schema, kind, confidential=self.selection.confidential)
-        return tuple((name, self._decoder(self._schema.attribute(name))) for name in names)
+        return tuple((name, self._decoder(self.schema.attribute(name))) for name in self.shown_names(kind))
+
+    def shown_names(self, kind: Kind) -> Collection[str]:
+        """The attributes that records of a kind show, without the others of `*`."""
+        shown = self.selection.shown
+        return (
+            default_attributes(self.schema, kind, confidential=self.selection.confidential) if shown is None else shown
+        )
 
     def _decoder(self, attribute: AttributeType | None) -> _Decoder:
         return None if self._octets and is_text(attribute) else decoder(attribute)
 
 
-def set_computed_control(account: AccountRecord, control: int) -> None:
-    """Set the members that come from msDS-User-Account-Control-Computed."""
-    account["lockedOut"] = bool(control & _LOCKED_OUT)
-    account["passwordExpired"] = bool(control & _PASSWORD_EXPIRED) and not account["mustChangePassword"]
+def account_state(values: _Get, computed: int) -> tuple[bool, bool, bool, bool, bool]:
+    """Whether an account is enabled and locked out, its password expired, must be changed, and never expires."""
+    control, password_set = _integer(values("userAccountControl")), values("pwdLastSet")
+    must_change = bool(password_set) and _integer(password_set) == 0 and not control & _KEEPS_PASSWORD
+    expired = bool(computed & _PASSWORD_EXPIRED) and not must_change
+    return not control & _DISABLED, bool(computed & _LOCKED_OUT), expired, must_change, bool(control & _NEVER_EXPIRES)
 
 
 # Plain integers, as an IntFlag creates an object for each result.
@@ -396,7 +401,7 @@ _KEEPS_PASSWORD = KEEPS_PASSWORD.value
 
 
 @lru_cache(maxsize=1024)
-def _classify(values: tuple[bytes, ...]) -> tuple[tuple[str, ...], Kind]:
+def classify(values: tuple[bytes, ...]) -> tuple[tuple[str, ...], Kind]:
     """The classes as text, and the kind; cached, as a directory has few combinations of classes."""
     classes = tuple(value.decode("utf-8", "replace") for value in values)
     return classes, kind_of(classes)

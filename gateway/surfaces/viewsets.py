@@ -147,7 +147,7 @@ def _call_of(operation: Operation, request: StrictRequest) -> Call:
     if record_shape(operation.output) is not None:
         wanted = request.accepted_renderer
         facts["stream_as"] = None if isinstance(wanted, JsonRenderer) else StreamFormat(wanted.media_type)
-        facts["takes_octets"] = facts["stream_as"] is not StreamFormat.CSV
+        facts["takes_octets"] = facts["stream_as"] is not StreamFormat.CSV and FIELDS not in request.query_params
     return replace(request.auth, **facts) if facts else request.auth
 
 

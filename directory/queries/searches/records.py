@@ -6,8 +6,7 @@ each parent is read once, and the computed state only of those accounts that the
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-from uuid import UUID
+from typing import Any
 
 from active_directory import Client, Entry, guid_to_text
 from directory.lookup.visibility import Visibility, parent_of
@@ -20,6 +19,7 @@ from directory.policies.known_policies import (
 from directory.protection.state import MAX_SHOWN_AGE, protection_state
 from directory.queries.member_counts import member_counts
 from directory.queries.searches.definitions import Search
+from directory.shapes.encoded import Encoder
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import (
     COMPUTED_CONTROL,
@@ -29,8 +29,6 @@ from directory.shapes.record import (
     GroupRecord,
     Renderer,
     Selection,
-    set_computed_control,
-    version_of,
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
@@ -63,35 +61,51 @@ class RecordMaker:
         of_version = ("*",) if self._has_own_versions else ()
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs, *of_version)))
         self._parents: dict[str, str | None] = {}
+        finishes = search.extend is not None or search.complete is not None
+        self._encoder = Encoder(self._renderer) if octets and search.kinds <= ACCOUNT_KINDS and not finishes else None
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
-        """The records of entries, in their order. Reads from the directory only after it has taken the last entry."""
+        """The records of entries, in their order. Reads from the directory only after it has taken the last entry.
+
+        They are Encoded where the caller takes octets and nothing is added to them.
+        """
         state = protection_state(self._client, max_age=MAX_SHOWN_AGE)
-        render, extend, confined = self._renderer.render, self._search.extend, self._visibility.confined
+        is_protected, confined = state.is_protected, self._visibility.confined
         was_computed = COMPUTED_CONTROL in self.to_read
+        found = [
+            _Found(entry, is_protected(entry), entry.integer(COMPUTED_CONTROL) if was_computed else None)
+            for entry in self._visibility.prefetched(entries, self.to_read)
+        ]
+        self._complete(found)
+        if self._encoder is not None:
+            encode = self._encoder.encode
+            made: list[Any] = [
+                encode(
+                    confined(each.entry),
+                    protected=each.protected,
+                    parent_id=each.parent_id,
+                    computed_control=each.control or 0,
+                )
+                for each in found
+            ]
+            return made
+        extend = self._search.extend
         records: list[DirectoryObject] = []
-        doubts: list[_Doubt] = []
         groups: list[tuple[Entry, GroupRecord]] = []
-        # Rendered as they come, while their values are still in the processor's cache.
-        for entry in self._visibility.prefetched(entries, self.to_read):
-            control = entry.integer(COMPUTED_CONTROL) if was_computed else None
-            seen = confined(entry)
-            version = (self._visibility.version(seen) if self._has_own_versions else None) or version_of(entry)
-            record = render(
+        for each in found:
+            entry, seen = each.entry, confined(each.entry)
+            record = self._renderer.render(
                 seen,
-                protected=state.is_protected(entry),
-                parent_id=None,
-                computed_control=control or 0,
-                version=version,
+                protected=each.protected,
+                parent_id=each.parent_id,
+                computed_control=each.control or 0,
+                version=self._visibility.version(seen) if self._has_own_versions else None,
             )
-            if control is None and (password_set := doubtful_since(entry)) is not None:
-                doubts.append(_Doubt(entry, record, password_set))
             if record["group"] is not None:
                 groups.append((entry, record["group"]))
             if extend is not None:
                 record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
             records.append(record)
-        self._complete(records, doubts)
         if not self._search.show_deleted:
             counts = member_counts(self._client, self._visibility, [entry for entry, _ in groups])
             for (_, group), count in zip(groups, counts, strict=True):
@@ -100,50 +114,52 @@ class RecordMaker:
             self._search.complete(records)
         return records
 
-    def _complete(self, records: Sequence[DirectoryObject], doubts: list["_Doubt"]) -> None:
-        """Add what the domain controller computes, with one look-up for all records."""
-        parents = [parent_of(record["distinguishedName"]) for record in records]
-        children = {
-            parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
-        }
+    def _complete(self, found: Sequence["_Found"]) -> None:
+        """Add what the domain controller computes, with one look-up for all entries."""
+        children: dict[str, Entry] = {}
+        doubts: list[_Found] = []
+        for each in found:
+            each.parent = parent = parent_of(each.entry.dn)
+            if parent not in self._parents:
+                children[parent] = each.entry
+            if each.control is None and (since := doubtful_since(each.entry)) is not None:
+                each.since = since
+                doubts.append(each)
         find_policies = current_policies if len(doubts) > _FEW_ACCOUNTS else cached_policies
         if doubts and (policies := find_policies(self._client)) is not None:
-            doubts = _complete_by_policies(doubts, policies)
-        asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
+            doubts = _settle_by_policies(doubts, policies)
+        asked = {entry.guid for entry in (*children.values(), *(doubt.entry for doubt in doubts))}
         deleted = self._search.show_deleted
-        found = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
-        for entry in found.values():
+        computed = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
+        for entry in computed.values():
             values = entry.values(PARENT_ID)
             self._parents[parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
         for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
             self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
-        for parent, record in zip(parents, records, strict=True):
-            record["parentId"] = self._parents[parent] if self._visibility.can_see(parent) else None
+        can_see = {parent: self._visibility.can_see(parent) for parent in {each.parent for each in found}}
+        for each in found:
+            each.parent_id = self._parents[each.parent] if can_see[each.parent] else None
         for doubt in doubts:
-            asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
-            if asked_about is not None and account is not None:
-                set_computed_control(account, asked_about.integer(COMPUTED_CONTROL) or 0)
+            if (asked_about := computed.get(doubt.entry.guid)) is not None:
+                doubt.control = asked_about.integer(COMPUTED_CONTROL)
 
 
-class _Doubt(NamedTuple):
-    """An account that may be locked out or have an expired password; `since` comes from `doubtful_since`."""
+class _Found:
+    """An entry, and what its own values do not tell: `since` when it may be locked out or its password expired."""
 
-    account: Entry
-    record: DirectoryObject
-    since: int
+    __slots__ = ("control", "entry", "parent", "parent_id", "protected", "since")
+
+    def __init__(self, entry: Entry, protected: bool, control: int | None) -> None:
+        self.entry, self.protected, self.control = entry, protected, control
+        self.parent, self.since = "", 0
+        self.parent_id: str | None = None
 
 
-def _complete_by_policies(doubts: Iterable[_Doubt], policies: KnownPolicies) -> list[_Doubt]:
-    """Complete the records of accounts whose state the policies tell, and return the others."""
-    left = []
+def _settle_by_policies(doubts: Iterable[_Found], policies: KnownPolicies) -> list[_Found]:
+    """Settle the state of accounts that the policies tell, and return the others."""
     since = policies.may_be_expired_since
     for doubt in doubts:
-        if doubt.since > since:
-            continue
-        control, account = policies.computed_control_of(doubt.account), doubt.record["account"]
-        if control is None:
-            left.append(doubt)
-        elif account is not None:
-            set_computed_control(account, control)
-    return left
+        if doubt.since <= since:
+            doubt.control = policies.computed_control_of(doubt.entry)
+    return [doubt for doubt in doubts if doubt.since <= since and doubt.control is None]

@@ -1,12 +1,14 @@
 """Searches: text, filter, place, order, pages, scopes of the role."""
 
+import json
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from active_directory import Client
+from active_directory import Client, json_templates
 from directory.queries.searches import search as running
+from directory.shapes.record import Renderer, unreadable_reason
 from lab.directory import Directory
 from lab.domain import Domain
 from tests.directory.queries.searches.asking import search
@@ -134,6 +136,40 @@ def test_values_are_told_as_when_one_is_read(
     assert found == record
     assert sorted(found["attributes"]["postOfficeBox"]) == ["a", "ä"]
     assert found["attributes"]["description"] == [texts["description"]]
+
+
+def test_c_encodes_the_accounts_of_a_domain_as_python_does(
+    integration: Integration, client: Client, people: dict[str, UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = sorted(
+        attribute.name
+        for attribute in client.schema.attributes.values()
+        if not (attribute.constructed or unreadable_reason(attribute.name, attribute, confidential=True))
+    )
+    selections = [
+        [],
+        *(
+            ["attributes", ",".join(part)]
+            for part in (known[start : start + 300] for start in range(0, len(known), 300))
+        ),
+    ]
+
+    def bodies() -> list[str]:
+        """With the members in their order."""
+        return [
+            json.dumps(search(integration, resource, pageSize=1000, **dict([selection] if selection else [])).body)
+            for resource in ("users", "computers", "service-accounts")
+            for selection in selections
+        ]
+
+    rendered: list[None] = []
+    render = Renderer.render
+    monkeypatch.setattr(Renderer, "render", lambda *given, **named: rendered.append(None) or render(*given, **named))
+    by_c, left = bodies(), len(rendered)
+    monkeypatch.setattr(json_templates, "_is_compiled", False)
+    assert by_c == bodies()
+    assert left < (len(rendered) - left) / 4
+    assert '"kind": "user"' in by_c[0]
 
 
 def test_place(
