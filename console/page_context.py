@@ -16,8 +16,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from active_directory import Filter
 from approvals.models import Status
 from console.menu import MENU, MenuEntry, entries_for
+from console.object_names import NAMED, resolve_names
 from core import shown_once
 from core.call import Call, Schedule
 from core.configuration_sections import RateLimit
@@ -52,7 +54,7 @@ class PageContext:
 
     `call` is passed to operations; it holds the permissions read at the start of this request. The person may choose
     one of `directories`; `call.directory` is the chosen one. After a fail-over, what the page shows `may_be_behind`.
-    After the refusal of a form, `problem` is why.
+    After the refusal of a form, `problem` is why; `unresolved` refuses names that it sent for objects.
     """
 
     request: HttpRequest
@@ -60,6 +62,7 @@ class PageContext:
     directories: list[DirectoryConnection]
     may_be_behind: bool = False
     problem: GatewayError | None = None
+    unresolved: GatewayError | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -102,6 +105,24 @@ class PageContext:
     def submitted(self) -> QueryDict:
         """The fields of a form, sent by GET or by POST."""
         return self.request.POST if self.is_post else self.request.GET
+
+    def resolve_names(self) -> None:
+        """Put distinguished names in place of the names that the form sent for objects of the directory."""
+        if NAMED not in self.submitted:
+            return
+
+        def search(condition: Filter) -> list[dict[str, Any]]:
+            query = {"filter": str(condition), "attributes": "objectSid", "sort": "name", "pageSize": "6"}
+            found: list[dict[str, Any]] = self.perform("objects.search", query=query)["items"]
+            return found
+
+        fields, self.unresolved = resolve_names(self.submitted, search)
+        setattr(self.request, "POST" if self.is_post else "GET", fields)
+
+    def require_names(self) -> None:
+        """Refuse names that name no object, or several. Raises InvalidRequest."""
+        if self.unresolved is not None:
+            raise self.unresolved
 
     def return_url(self, otherwise: str) -> str:
         """The page that a form names as its origin (`from`) if it is one of ours, else the view `otherwise`."""
@@ -303,6 +324,7 @@ def console_page(
                 page = _begin(request, may_lack_second_factor=may_lack_second_factor)
                 if page.is_post:
                     require_below_limit("ConsoleForms", page.call.credential.unique_id, _FORMS)
+                page.resolve_names()
                 return handle(page, **arguments)
             except Unauthorized:
                 return _send_to_sign_in(request)
@@ -328,6 +350,7 @@ def _with_form(function: View, form: Callable[..., HttpResponseBase]) -> Callabl
         if not page.is_post or "preset" in page.request.POST:  # a preset's button only fills in the form
             return form(page, **arguments)
         try:
+            page.require_names()
             return function(page, **arguments)
         except GatewayError as refusal:
             page.problem = refusal

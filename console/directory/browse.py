@@ -1,7 +1,7 @@
 """Browsing and searching the directory: the tree of containers beside the objects of a container or a search.
 
-The tree is read one level at a time. `directory/_tree_picker.html` puts it beside a form's field to choose a container.
-The session keeps the columns that a person has chosen for each kind of objects.
+The tree is read one level at a time. `directory/_object_field.html` puts it beside a form's field to choose
+a container. The session keeps the columns that a person has chosen for each kind of objects.
 """
 
 from dataclasses import dataclass

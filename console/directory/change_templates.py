@@ -75,12 +75,6 @@ def _template_form(page: PageContext, template_id: UUID | None = None) -> HttpRe
     new = {"occasion": page.query.get("occasion", "joiner")}
     typed: Record = _template_body(page) if page.problem else _template_fields(record) if record else new
     empty = [""] * _EMPTY_LINES
-
-    def lines(member: str) -> list[tuple[str, str]]:
-        """The fields of a list, each with the JSON pointer by which a refusal names it."""
-        texts = [*typed.get(member, ()), *empty]
-        return [(text, pointer(member, str(index))) for index, text in enumerate(texts)]
-
     known = [(name, "\n".join(values)) for name, values in typed.get("attributes", {}).items()]
     context = {
         "typed": typed,
@@ -88,8 +82,8 @@ def _template_form(page: PageContext, template_id: UUID | None = None) -> HttpRe
         "occasions": OCCASIONS,
         "account_changes": ACCOUNT_CHANGES,
         "lists": [
-            ("joins", _("Groups to join"), lines("joins")),
-            ("leaves", _("Groups to leave"), lines("leaves")),
+            (member, title, "\n".join(typed.get(member, ())), pointer(member))
+            for member, title in (("joins", _("Groups to join")), ("leaves", _("Groups to leave")))
         ],
         "attributes": [*known, *((name, "") for name in empty)],
     }

@@ -36,7 +36,7 @@ _INDEXED = ("mail", "userPrincipalName", "dNSHostName", "ou")
 _INSIDE_WORDS = ("name", "displayName", "sAMAccountName", "userPrincipalName", "mail", "givenName", "sn")
 _NUMBERS = ("employeeID", "employeeNumber")
 SEARCHED_ATTRIBUTES = tuple(
-    dict.fromkeys((*_INDEXED, *_NUMBERS, *_INSIDE_WORDS, *PHONE_ATTRIBUTES, "title", "department"))
+    dict.fromkeys((*_INDEXED, *_NUMBERS, *_INSIDE_WORDS, *PHONE_ATTRIBUTES, "title", "department", "description"))
 )
 """All attributes that searches filter by or show."""
 _MIN_PART_LENGTH = 3

@@ -13,10 +13,12 @@ from django.http import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from active_directory import And
 from console.directory.accounts import STATE_GROUPS
 from console.directory.objects.form import Record
 from console.directory.objects.page import readable_attributes
 from console.directory.query_parser import PHONE_ATTRIBUTES, SEARCHED_ATTRIBUTES, Interpretation, ParsedQuery
+from console.object_names import KINDS
 from console.page_context import PageContext, page_at, page_url
 from core.errors import Forbidden, GatewayError, NotFound
 from core.text.vocabulary import declare_texts, noun_label
@@ -26,7 +28,9 @@ from directory.shapes.wording.value_words import common_name
 _MAX_LENGTH = 256
 _COLUMNS = ("title", "department", "telephoneNumber", "mail")
 """Attributes that distinguish people of the same name."""
-_READ = tuple(dict.fromkeys((*_COLUMNS, *PHONE_ATTRIBUTES)))
+_READ = tuple(dict.fromkeys((*_COLUMNS, "description", *PHONE_ATTRIBUTES)))
+_TOLD = ("title", "department", "description")
+"""Attributes that tell objects apart where one is asked for."""
 _PAGE_SIZE = 100
 _MAX_SHOWN = 25
 _MIN_TYPED, _MAX_TYPED = 2, 8
@@ -103,6 +107,23 @@ def find_while_typing(page: PageContext) -> HttpResponseBase:
         found = _search_readable(page, typed, _find_one if typed.is_identifier else _find_by_names)
     people = [record for record in found.people if record["kind"] == "user"][:_MAX_TYPED]
     return page.render("directory/_find_while_typing.html", {"people": people, "found": found})
+
+
+@page_at("directory/objects/suggestions", "object-suggestions", get="objects.search")
+def suggestions(page: PageContext) -> HttpResponseBase:
+    """The first objects of a `kind` whose names begin as what is typed into a form's field."""
+    typed = ParsedQuery.parse(page.query["q"].replace("\0", "")[:_MAX_LENGTH])
+    of_kind = KINDS.get(page.query["kind"], KINDS["any"])
+
+    def find(page: PageContext, typed: ParsedQuery, found: SearchResults) -> None:
+        by_name = typed.by_name()
+        found.add(_search(page, typed, by_name._replace(condition=And(of_kind, by_name.condition)), found))
+
+    found = SearchResults()
+    if len(typed.text) >= _MIN_TYPED and page.call.directory is not None:
+        found = _search_readable(page, typed, _find_one if typed.is_identifier else find)
+    objects = found.objects[:_MAX_TYPED]
+    return page.render("directory/_object_suggestions.html", {"objects": objects, "found": found, "columns": _TOLD})
 
 
 def find_people(page: PageContext, text: str) -> list[Record]:

@@ -202,7 +202,7 @@ def test_a_template_for_joiners(
     keeper.get_by_label("For whom it is").fill("Everybody who begins in Sales")
     keeper.get_by_label("The account").select_option("enable")
     keeper.get_by_label("Place").fill(organizational_unit)
-    keeper.get_by_label("Groups to join 1").fill(directory.dn(team))
+    keeper.get_by_label("Groups to join").fill(directory.dn(team))
     for number, (name, value) in enumerate((("title", "{job title}"), ("department", "Sales")), 1):
         keeper.locator(f"#attribute-{number}").fill(name)
         keeper.locator(f"#values-{number}").fill(value)

@@ -59,7 +59,7 @@ def test_it_works(
     name = organizational_unit.partition(",")[0].removeprefix("OU=")
     page.locator("summary", has_text=f"In {name}").click()
     page.get_by_role("button", name="Staff").click()
-    expect(page.get_by_label("Confined to")).to_have_value(directory.dn(staff))
+    expect(page.locator("#scopes")).to_have_value(directory.dn(staff))
     page.get_by_text("Choose from the tree").click()
     expect_good_looks(page, "key-new-1-role")
     next_step(page, "What is the key called")

@@ -32,7 +32,7 @@ from gateway.pipeline.schedules import parse_schedule
 
 DryRun = Mapping[str, Any]
 _VALUES_SHOWN = 100
-_OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed", "applyAt", "revertAt"})
+_OWN_FIELDS = frozenset({"csrfmiddlewaretoken", "step", "reason", "agreed", "applyAt", "revertAt", "named"})
 _GENERATING_PASSWORDS = frozenset({"users.create", "users.reset-password"})
 
 
@@ -141,6 +141,7 @@ def render_preview(
     rule, revert_at = change.find_rule(page), page.form.get("revertAt", "")
     try:
         dry_run = change.preview(page)
+        page.require_names()
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
         problem = problem or refusal

@@ -42,7 +42,6 @@ CREATIONS: Mapping[Kind, tuple[str, str]] = {
     Kind.OBJECT: ("another object", "objects.create"),
 }
 """The kinds that people can create: label and operation of each."""
-_SUGGESTIONS = "10"
 _NOT_IN_ACCOUNT_NAMES = re.compile(r"[^a-z0-9-]+")
 _NAMESAKES_SHOWN = "5"
 _OWN_FIELDS = ("parent", "name", "objectClass", "enabled", "how", "sealed")
@@ -113,19 +112,6 @@ def _form_context(page: PageContext, draft: Draft) -> dict[str, Any]:
         "is_group": draft.kind == Kind.GROUP,
         "scopes": GROUP_SCOPES,
     }
-
-
-@page_at("directory/objects/suggestions", "object-suggestions", get="objects.search")
-def suggestions(page: PageContext) -> HttpResponseBase:
-    """Objects (or users or groups, by `kind`) whose names begin with what is typed into the field `field`."""
-    typed = page.query.get(page.query["field"], "")
-    query = {"q": typed, "pageSize": _SUGGESTIONS, "sort": "name", "attributes": "mail"}
-    kind = page.query.get("kind")
-    search = f"{kind}.search" if kind in ("users", "groups") else "objects.search"
-    # With "=" it is a distinguished name: typed, or put there by choosing a suggestion.
-    found = page.perform(search, query=query)["items"] if typed and "=" not in typed else []
-    options = [(item["distinguishedName"], item["name"]) for item in found]
-    return page.render("directory/objects/_suggestions.html", {"options": options})
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,10 @@ class PlaceholderField(NamedTuple):
         return f"{_FIELD_PREFIX}{self.placeholder.key}"
 
     @property
+    def is_required(self) -> bool:
+        return not self.placeholder.is_optional
+
+    @property
     def pointer(self) -> str:
         return pointer("fill", self.placeholder.key)
 
@@ -117,6 +121,7 @@ def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
     problem: GatewayError | None = None
     if page.is_post:
         try:
+            page.require_names()
             if planned.newcomer is None:
                 people = _find_people(page, ids)
             task = plan_template(page, planned, people, then=back)
@@ -183,7 +188,7 @@ def plan_template(page: PageContext, use: TemplateUse, people: Sequence[Record],
 
 
 def _require_values(use: TemplateUse) -> None:
-    missing = [each.pointer for each in use.fields if not each.placeholder.is_optional and not each.text.strip()]
+    missing = [each.pointer for each in use.fields if each.is_required and not each.text.strip()]
     if use.newcomer is not None:
         missing += ["#/sn"] if not use.newcomer.names[0] else []
         missing += ["#/parent"] if not use.newcomer.parent else []

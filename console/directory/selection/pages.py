@@ -19,6 +19,7 @@ from console.directory.selection.recipes import (
 )
 from console.directory.selection.tasks import Step, Task, advance_task, create_task, find_task, preview_task, save_task
 from console.page_context import PageContext, page_at, page_url
+from console.shared.forms import split_lines
 from console.shared.lists import download
 from core.errors import Forbidden, GatewayError, InvalidRequest, NotFound
 from keys.authentication import check_reason
@@ -48,7 +49,7 @@ def selection(page: PageContext) -> HttpResponseBase:
     records = find_chosen(page, ids)
     given = {
         "parent": form.get("parent", ""),
-        "groups": [*filter(None, form.getlist("group"))],
+        "groups": split_lines("\n".join(form.getlist("group"))),
         "attribute": form.get("attribute", ""),
         "values": [line for line in form.get("values", "").splitlines() if line.strip()],
     }
@@ -56,6 +57,7 @@ def selection(page: PageContext) -> HttpResponseBase:
     if action.asks and form.get("step") != "preview":
         return page.render("directory/selection/form.html", context)
     try:
+        page.require_names()
         task = plan_task(page, action, records, given, then=then)
         task.reason = check_reason(form.get("reason")) or ""
     except GatewayError as refusal:
@@ -97,6 +99,7 @@ def recipe(page: PageContext, name: str) -> HttpResponseBase:
         return page.render("directory/selection/recipe.html", {**context, "choice": proposed_choice(page, found)})
     choice = Choice(frozenset(form.getlist("block")), form.get("colleague", "").strip(), form.get("place", ""))
     try:
+        page.require_names()
         task = plan_recipe(page, found, records, choice, then=back)
     except InvalidRequest as refusal:
         shown = {**context, "choice": choice, "problem": refusal}

@@ -12,7 +12,7 @@ document.addEventListener("click", (event) => {
   const choice = button.closest("details.tree-choice");
   if (choice && field.matches("input")) {
     choice.open = false;
-    field.focus();
+    document.querySelector(`#${field.id}-search:not([hidden])`)?.focus();
   }
 });
 

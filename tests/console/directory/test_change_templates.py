@@ -154,7 +154,7 @@ def test_who_may_keep_and_who_may_use(
     kept = keep(administrator, parent=organizational_unit, joins=[directory.dn(sales), "", ""])
     anywhere = keep_another(administrator, name="Joiner elsewhere")
     page = administrator.open(f"{PATH}{anywhere}/use").press("Preview", sn="Babbage", parent="nonsense")
-    assert (page.status, "Write a distinguished name or an id." in page.text) == (400, True)
+    assert (page.status, "Nothing here is called “nonsense”." in page.text) == (400, True)
     reader = visitor()
     assert reader.open(PATH).status == 403
     user = visitor("directory.create_user", "directory.update_user")

@@ -171,7 +171,8 @@ def test_suggestions(visitor: Visitor, directory: Directory, ada: UUID) -> None:
     names = page.open("/console/directory/objects/attribute-names?other.name=OTHERtel").content
     assert '<option value="otherTelephone">' in names
     assert "option" not in page.open("/console/directory/objects/attribute-names?other.name=memberO").content
-    query = "field=attributes.manager&attributes.manager=Ada Love"
-    found = page.open(f"/console/directory/objects/suggestions?{query}").content
-    assert f'<option value="{directory.dn(ada)}">Ada Lovelace</option>' in found
-    assert "option" not in page.open("/console/directory/objects/suggestions?field=x").content
+    found = page.open("/console/directory/objects/suggestions?kind=users&q=Ada Love")
+    assert f'data-value="{directory.dn(ada)}"' in found.content
+    assert "Ada Lovelace" in found.text
+    for query in ("kind=groups&q=Ada Love", "q=A", ""):
+        assert "data-value" not in page.open(f"/console/directory/objects/suggestions?{query}").content
