@@ -23,7 +23,7 @@ KINDS: Mapping[str, Filter] = {
     "users": And(Equals("objectCategory", "person"), Equals("objectClass", "user")),
     "groups": Equals("objectClass", "group"),
     "units": Equals("objectClass", "organizationalUnit"),
-    "containers": Or(
+    "": Or(
         *(
             Equals("objectClass", name)
             for name in ("organizationalUnit", "container", "builtinDomain", "lostAndFound", "domainDNS")
