@@ -124,7 +124,8 @@ def use(page: PageContext, template_id: UUID) -> HttpResponseBase:
             page.require_names()
             if planned.newcomer is None:
                 people = _find_people(page, ids)
-            task = plan_template(page, planned, people, then=back)
+            # Who has one new colleague often has more: the form follows.
+            task = plan_template(page, planned, people, then=page.request.path if planned.newcomer else back)
             _dry_run_creation(page, task)
             return start_task(page, task)
         except GatewayError as refusal:
