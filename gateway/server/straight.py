@@ -3,7 +3,7 @@
 It answers what succeeds and nothing else. Every refusal, every fault and every header that it does not know hands the
 request over to the general way, as if it had never been here, but for its count against the rate limits. It has no rule
 of its own: it calls what the middleware, the views and the pipeline call, in their order
-(docs/decisions.md#reads-have-a-straight-way), and tests compare the answers of both ways.
+(docs/decisions.md), and tests compare the answers of both ways.
 """
 
 from dataclasses import replace
