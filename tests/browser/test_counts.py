@@ -97,7 +97,7 @@ def test_counts(
         hands.press("Enter")
         expect(button("Make the change")).to_be_visible()
         hands.press("a", "Enter")
-        expect(main.get_by_role("status")).to_contain_text("1 ")
+        expect(main.get_by_role("status")).to_contain_text("1 change made.")
         assert directory.is_enabled(directory.guid(f"CN={first} Novak,{organizational_unit}"))
         hands.press("b")
     assert hands.keys <= 25

@@ -117,7 +117,7 @@ def test_it_works(administrator: Page, unit: Unit, directory: Directory, live_ga
     administrator.wait_for_url("**/console/runs/*-*")
     expect(page.locator("#run .badge").first).to_have_text("Completed")  # without a reload
     expect(page.get_by_role("row", name="Ada Lovelace")).to_contain_text("Disabled")
-    expect(page.get_by_role("row", name="Cy Disabled")).to_contain_text("It was so already.")
+    expect(page.get_by_role("row", name="Cy Disabled")).to_contain_text("Nothing had to change.")
     expect(page.get_by_role("row", name="Eve Admin")).to_contain_text("never changed by a run")
     expect(page.get_by_role("status")).to_have_text("The run is completed: 2 disabled, 1 unchanged, 1 failed.")
     expect(page).to_contain_text("Left the company")

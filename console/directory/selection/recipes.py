@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from console.directory.objects.form import Record
 from console.directory.objects.page import direct_groups
@@ -191,7 +192,7 @@ def people_task(title: str, steps: Sequence[Step], people: Sequence[Record], *, 
         title=title,
         confirm=_("Make the change"),
         confirm_many=_("Make {} changes"),
-        did=_("changes made"),
+        did=ngettext("change made", "changes made", len(steps)),
         steps=list(steps),
         left_out=[(record["name"], _("it is not a person")) for record in people if record["kind"] != "user"],
         is_dangerous=is_dangerous,

@@ -39,12 +39,12 @@ def test_it_works(
     directory.modify(staff[2], userAccountControl="514")
     page = choose(administrator, unit, [*staff, group], "disable")
     assert "Disable 3 objects?" in page.text
-    assert "2 changes 1 already so 1 left out destructive" in page.text.lower()
+    assert "2 changes 1 unchanged 1 left out destructive" in page.text.lower()
     assert "Clerks: it has no account that this could change" in page.text
     assert all(map(directory.is_enabled, staff[:2]))  # nothing is done before it is confirmed
     page.press("Disable all 2", reason="Ticket 12")
     finish(page)
-    assert "2 disabled, 1 were so already, 1 left out." in page.text
+    assert "2 disabled, 1 unchanged, 1 left out." in page.text
     assert not any(map(directory.is_enabled, staff))
     records = OperationRecord.objects.filter(operation="users.disable", outcome="succeeded")
     assert {record.target_id for record in records} == set(staff[:2])
