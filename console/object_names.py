@@ -1,7 +1,7 @@
 """Names that people type where a form asks for objects of the directory: resolved, or refused with whom they may mean.
 
 The form sends a field `named` for each such field (`directory/_object_field.html`): the kind of objects that it asks
-for, its name, and the JSON pointer or parameter by which refusals name it.
+for, its name, the JSON pointer or parameter by which refusals name it, and `ids` if it wants objectGUIDs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,40 +45,41 @@ def resolve_names(fields: QueryDict, search: Search) -> tuple[QueryDict, Invalid
     """
     resolved, refused, left = fields.copy(), list[FieldError](), _MAX_NAMES
     for asked in resolved.pop(NAMED, []):
-        kind, name, place = (*map(unquote, str(asked).split(" ")), "", "")[:3]
+        kind, name, place, wants_ids = (*map(unquote, str(asked).split(" ")), "", "", "")[:4]
         if kind not in KINDS or name not in fields:
             continue
-        values = []
+        values = list[str]()
         for value in fields.getlist(name):
             lines = [line.strip() for line in value.splitlines() if line.strip()]
             for index, line in enumerate(lines):
-                if "=" in line or left == 0:
+                if ("=" in line and not wants_ids) or left == 0:
                     continue
                 left -= 1
                 try:
-                    lines[index] = _resolve(line, KINDS[kind], search)
+                    lines[index] = _resolve(line, KINDS[kind], search, "id" if wants_ids else "distinguishedName")
                 except InvalidRequest as refusal:
                     at = {"pointer": place} if place.startswith("#") else {"parameter": place}
                     refused.append(FieldError(refusal.code, refusal.detail, **at))
                 except GatewayError:
                     continue
-            values.append("\n".join(lines))
+            values += lines if wants_ids else ["\n".join(lines)]
         resolved.setlist(name, values)
     return resolved, InvalidRequest(errors=refused) if refused else None
 
 
-def _resolve(text: str, of_kind: Filter, search: Search) -> str:
-    """The distinguished name of the only object with this name or id; an unknown id stays. Raises InvalidRequest."""
-    if guid := parse_guid(text):
-        found = search(Equals("objectGUID", guid.bytes_le))
-        return str(found[0]["distinguishedName"]) if found else text
+def _resolve(text: str, of_kind: Filter, search: Search, wanted: str) -> str:
+    """The `wanted` name of the only object with this name or id; an unknown id stays. Raises InvalidRequest."""
+    guid = parse_guid(text)
+    if guid or "=" in text:
+        found = search(Equals("objectGUID", guid.bytes_le) if guid else Equals("distinguishedName", text))
+        return str(found[0][wanted]) if found else text
     exact = [Equals(name, text) for name in _NAMES]
     try:
         found = search(And(of_kind, Or(*exact)))
     except AttributeNotReadable:  # the account name alone: who may see an object may see it
         found = search(And(of_kind, exact[0]))
     if len(found) == 1:
-        return str(found[0]["distinguishedName"])
+        return str(found[0][wanted])
     if found:
         question = _("“{text}” can mean several: {names}. Choose one.")
     else:

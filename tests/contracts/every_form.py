@@ -329,7 +329,7 @@ DOES: dict[str, Sent] = {
     "object-reset-password": _object("object-reset-password", lambda site: site.ada, how="generate"),
     "object-change-members": _object("object-change-members", lambda site: site.analysts, step="make", add=_ada),
     "object-take-groups": _object(
-        "object-take-groups", lambda site: site.ada, group=lambda site, _: str(site.analysts)
+        "object-take-groups", lambda site: site.ada, group=lambda site, _: str(site.analysts), step="make"
     ),
     "object-leave": _object("object-leave", lambda site: site.ada, group=lambda site, _: str(site.joined)),
 }  # fmt: skip

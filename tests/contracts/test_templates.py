@@ -9,7 +9,7 @@ from django.template.loader import get_template
 from lab.commands import PROJECT
 
 LONGEST = 120
-ASK_FOR_OBJECTS = {"base", "parent", "place", "unit", "scopes", "group", "joins", "leaves", "colleague", "about"}
+ASK_FOR_OBJECTS = {"base", "parent", "place", "unit", "scopes", "group", "joins", "leaves", "colleague", "about", "add"}
 """Fields that ask for objects of the directory, besides those whose name is an attribute's or a placeholder's."""
 _FIELD = re.compile(r'<(?:input|textarea)\s(?![^>]*type="(?:hidden|checkbox)")[^>]*?\bname="([\w.]+)"')
 _ENDS = (("{#", "#}"), ("{%", "%}"), ("{{", "}}"))

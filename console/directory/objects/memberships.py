@@ -33,10 +33,6 @@ from core.shapes import parse_guid
 
 _PAGE_SIZE = "50"
 _MAX_FOUND = "25"
-# Foreign security principals stand for principals of trusted forests.
-_POSSIBLE_MEMBERS = (
-    "(|(objectClass=user)(objectClass=group)(objectClass=contact)(objectClass=foreignSecurityPrincipal))"
-)
 _IDENTIFYING = frozenset({"givenName", "sn", "initials", "displayName", "sAMAccountName", "userPrincipalName"})
 """Attributes that always differ between two people; the page's heading shows their names."""
 
@@ -86,8 +82,14 @@ def _is_nested(page: PageContext) -> bool:
 @page_at("directory/objects/<uuid:object_id>/members/change", "object-change-members", "POST")
 def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Add members (`add`) to a group and remove others (`remove`); `back` is the page to return to."""
+    if page.unresolved is not None:
+        return add_members(page, object_id, page.unresolved)
     record = find_object(page, object_id)
     body = {name: page.request.POST.getlist(name) for name in ("add", "remove")}
+    return _preview_members(page, record, body, then=_return_url(page, record, "members"))
+
+
+def _preview_members(page: PageContext, record: Record, body: dict[str, list[str]], *, then: str) -> HttpResponse:
     change = Change(
         operation="groups.change-members",
         about=record,
@@ -95,7 +97,7 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
         title=_("Change the members of {name}?").format(name=record["name"]),
         confirm=_("Change the members"),
         message=_("The members of {name} are changed.").format(name=record["name"]),
-        then=_return_url(page, record, "members"),
+        then=then,
         is_dangerous=bool(body["remove"]),
     )
     return preview_or_make(page, change)
@@ -106,33 +108,24 @@ def _return_url(page: PageContext, record: Record, view: str) -> str:
     return same_site_path(page.request, page.form["back"]) or object_url(record, view)
 
 
-@page_at("directory/objects/<uuid:object_id>/members/add", "object-add-members", get="objects.search")
-def find_members(page: PageContext, object_id: UUID) -> HttpResponse:
-    """Search for new members of a group; those chosen before are kept."""
-    texts = page.request.GET.getlist("add")
-    return _render_search(
-        page, object_id, "add_members", _POSSIBLE_MEMBERS, [guid for text in texts if (guid := parse_guid(text))]
-    )
+@page_at("directory/objects/<uuid:object_id>/members/add", "object-add-members")
+def add_members(page: PageContext, object_id: UUID, problem: GatewayError | None = None) -> HttpResponse:
+    """The form for new members of a group; `add` names some of them."""
+    return _render_form(page, object_id, "add_members", "add", problem)
 
 
-@page_at("directory/objects/<uuid:object_id>/groups/join", "object-join", get="objects.search")
-def find_group(page: PageContext, object_id: UUID) -> HttpResponse:
-    """Search for a group to join."""
-    return _render_search(page, object_id, "join", "(objectClass=group)", ())
+@page_at("directory/objects/<uuid:object_id>/groups/join", "object-join")
+def join(page: PageContext, object_id: UUID, problem: GatewayError | None = None) -> HttpResponse:
+    """The form for groups to join."""
+    return _render_form(page, object_id, "join", "group", problem)
 
 
-def _render_search(
-    page: PageContext, object_id: UUID, template: str, condition: str, chosen: Collection[UUID]
+def _render_form(
+    page: PageContext, object_id: UUID, template: str, field: str, problem: GatewayError | None
 ) -> HttpResponse:
-    record = find_object(page, object_id)
     require_permission(page, "directory.manage_membership")
-    found, problem = [], None
-    try:
-        found = _find_by_query(page, "objects.search", {*map(str, chosen), record["id"]}, filter=condition)
-    except GatewayError as refusal:
-        problem = refusal
-    context = {"chosen": [find_object(page, guid) for guid in chosen], "found": found, "problem": problem}
-    return render_object(page, record, template, **context)
+    chosen = "\n".join(page.submitted.getlist(field))
+    return render_object(page, find_object(page, object_id), template, chosen=chosen, problem=problem)
 
 
 def _find_by_query(page: PageContext, operation: str, known: Collection[str], **query: str) -> list[Record]:
@@ -186,11 +179,16 @@ def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
 def change_groups(page: PageContext, object_id: UUID, member: str) -> HttpResponse:
     """Add the object to the chosen groups (`group`) or remove it from them, after a preview of each change."""
     require_permission(page, "directory.manage_membership")
+    if page.unresolved is not None:
+        return join(page, object_id, page.unresolved)
     record, chosen = find_object(page, object_id), page.request.POST.getlist("group")
     if not chosen:
         raise InvalidRequest(_("Choose at least one group."))
     groups = find_chosen(page, chosen)
     name, count, is_leaving = record["name"], len(groups), member == "remove"
+    then = _return_url(page, record, "groups")
+    if count == 1 and not is_leaving:  # its preview offers a reason, and an end
+        return _preview_members(page, groups[0], {"add": [record["id"]], "remove": []}, then=then)
     if is_leaving:
         title = ngettext("Remove {name} from {count} group?", "Remove {name} from {count} groups?", count)
         one, many, did, says = _("Leave the group"), _("Leave {} groups"), _("left"), _("Remove {name}")
@@ -204,7 +202,7 @@ def change_groups(page: PageContext, object_id: UUID, member: str) -> HttpRespon
         confirm_many=many,
         did=did,
         steps=[step_for("groups.change-members", group, document, says=says) for group in groups],
-        then=_return_url(page, record, "groups"),
+        then=then,
         is_dangerous=is_leaving,
     )
     return start_task(page, task)
