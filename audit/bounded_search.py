@@ -93,6 +93,11 @@ def page_of_records(
     return {**found, "searchedBackTo": render_timestamp(search.stopped_at)}
 
 
+def newest_records(records: QuerySet[Any], count: int, *, since: datetime) -> list[Any]:
+    """The newest of these records since a moment, as far back as two seconds lead."""
+    return list(_Search(Bounds.of_time(since), {})(records, count, None).rows)
+
+
 class _Search:
     """Finds the newest records of a query; `stopped_at` is the moment back to which it has come, None if it ended."""
 

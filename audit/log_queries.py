@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db.models import BooleanField, CharField, Exists, F, Func, OuterRef, Q, QuerySet, Value
 
+from audit.bounded_search import newest_records
 from audit.model_changes.descriptions import change_operations
 from audit.models import BEGINNING_OF_REVERTS, OperationRecord, Outcome, reason_of_revert, reverted_by
 from core.operation import Effect, operations
@@ -207,12 +208,15 @@ _MAX_RECORDS: Final = 20_000
 
 
 def attributes_written(directory_id: UUID, operations: Iterable[str], *, since: datetime) -> dict[str, set[str]]:
-    """The attributes that these operations wrote, by kind of object; refused changes do not count."""
+    """The attributes that these operations wrote, by kind of object; refused changes do not count.
+
+    In a long log this goes back as far as two seconds lead.
+    """
     updates = OperationRecord.objects.filter(
-        directory_id=directory_id, at__gte=since, operation__in=list(operations), outcome=Outcome.SUCCEEDED
+        directory_id=directory_id, operation__in=list(operations), outcome=Outcome.SUCCEEDED
     )
     by_kind: dict[str, set[str]] = defaultdict(set)
-    for kind, changes in updates.order_by("-id").values_list("target_kind", "changes")[:_MAX_RECORDS]:
+    for kind, changes in newest_records(updates.values_list("target_kind", "changes"), _MAX_RECORDS, since=since):
         if kind:
             by_kind[kind].update(change["attribute"] for change in changes or ())
     return by_kind
