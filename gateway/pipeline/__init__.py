@@ -8,7 +8,7 @@ from gateway.pipeline.approved import Forecast, apply_change_request, call_of, f
 from gateway.pipeline.ending import take_up_scheduled
 from gateway.pipeline.execute import read_unrecorded, run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
-from gateway.pipeline.prepare import require_admission
+from gateway.pipeline.prepare import refuse, require_admission
 from gateway.pipeline.recording import record_replayed
 from gateway.pipeline.replay import refresh_answer
 
@@ -23,6 +23,7 @@ __all__ = [
     "read_unrecorded",
     "record_replayed",
     "refresh_answer",
+    "refuse",
     "require_admission",
     "resubmit",
     "run",

@@ -10,7 +10,7 @@ changes have replicated.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.db import transaction
@@ -59,10 +59,14 @@ def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | C
     """
     try:
         return prepare_unrecorded(operation, call, inputs)
-    except Exception as error:
-        code = error.code if isinstance(error, GatewayError) else GatewayError.code
-        record_refusal(operation, call, inputs.arguments, code)
-        raise
+    except Exception as error:  # noqa: BLE001 - it is raised again
+        refuse(operation, call, inputs.arguments, error)
+
+
+def refuse(operation: Operation, call: Call, arguments: Mapping[str, str], error: Exception) -> NoReturn:
+    """Record and raise what a call was refused with."""
+    record_refusal(operation, call, arguments, error.code if isinstance(error, GatewayError) else GatewayError.code)
+    raise error
 
 
 def prepare_unrecorded(operation: Operation, call: Call, inputs: InputSource) -> Answer | Change:

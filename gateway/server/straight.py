@@ -35,7 +35,7 @@ from gateway.server.requests import Environ
 from gateway.surfaces.reading import parse_query, read_versions
 from gateway.surfaces.rendering import record_shape, rendered_answer
 from gateway.surfaces.routes import Route, find_route
-from gateway.surfaces.viewsets import lists_in_query
+from gateway.surfaces.viewsets import REFUSED, lists_in_query
 from keys.authentication import call_of_key
 
 Header = tuple[bytes, bytes]
@@ -90,7 +90,7 @@ class StraightWay:
             database.close_if_unusable_or_obsolete()  # as Django does before and after each request
         try:
             return self._answer(environ, path, operation, route)
-        except Exception:  # noqa: BLE001 - nothing is hidden: the general way meets it again, and tells
+        except Exception:  # noqa: BLE001 - nothing is hidden: the general way records and tells it
             return None
 
     def _answer(self, environ: Environ, path: str, operation: Operation, route: Route) -> Straight | None:
@@ -116,6 +116,9 @@ class StraightWay:
         token = current_limits.set(limits)
         try:
             answer = pipeline.read_unrecorded(operation, call, inputs)
+        except Exception as refusal:
+            environ[REFUSED] = refusal  # so that nobody waits twice for a directory that does not answer
+            raise
         finally:
             current_limits.reset(token)
         status, headers, data, content_type = rendered_answer(call, answer)

@@ -60,6 +60,9 @@ _AUTHENTICATION: Mapping[Surface, type[BaseAuthentication]] = {
 _JSON: list[BaseRenderer] = [JsonRenderer()]
 _STREAMS = [*_JSON, NdjsonRenderer(), CsvRenderer()]
 
+REFUSED = "gateway.refused"
+"""The WSGI environment's key for the exception with which the straight way was refused what it read."""
+
 Action = Callable[..., HttpResponseBase]
 
 
@@ -106,6 +109,8 @@ def _single_action(operation: Operation) -> Action:
         inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: request.data)
 
         def respond(call: Call) -> HttpResponseBase:
+            if (refusal := request.META.get(REFUSED)) is not None:
+                pipeline.refuse(operation, call, arguments, refusal)
             answer = pipeline.run(operation, call, inputs)
             if isinstance(answer.body, RecordStream):
                 return stream_response(operation, request, answer.body, answer.headers)
