@@ -43,14 +43,16 @@ def _find_waiting(page: PageContext) -> dict[str, Any] | None:
     if not page.may("change-requests.approve"):
         return None
 
-    def lines(sort: str, count: int) -> list[dict[str, Any]]:
-        items = page.list_first("change-requests.list-inbox", count, decidable="true", sort=sort)
-        return [inbox_line(page, item) for item in items]
+    def inbox(sort: str, count: int) -> tuple[list[dict[str, Any]], bool]:
+        query = {"decidable": "true", "sort": sort, "pageSize": str(count)}
+        found = page.perform("change-requests.list-inbox", query=query)
+        return [inbox_line(page, item) for item in found["items"]], found["nextCursor"] is not None
 
-    urgent = lines("urgency", 5)
-    known = {line["change"]["id"] for line in urgent}
-    oldest = [line for line in lines("oldest", 1) if line["change"]["id"] not in known]
-    return {"lines": [*urgent, *oldest], "statistics": page.perform("change-requests.read-statistics")}
+    lines, there_are_more = inbox("urgency", 5)
+    if there_are_more:
+        known = {line["change"]["id"] for line in lines}
+        lines += [line for line in inbox("oldest", 1)[0] if line["change"]["id"] not in known]
+    return {"lines": lines, "statistics": page.perform("change-requests.read-statistics")}
 
 
 def _find_runs(page: PageContext) -> dict[str, Any] | None:

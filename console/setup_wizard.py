@@ -105,7 +105,8 @@ class ChecklistItem:
 
 def checklist(page: PageContext) -> list[ChecklistItem]:
     """The steps of the first day in order, each checked against what is configured now."""
-    directories = page.list_first("directories.list", 1)
+    in_use = [directory.name for directory in page.directories]
+    directories = in_use or [item["name"] for item in page.list_first("directories.list", 1)]
     keys = page.list_first("api-keys.search", 1, state="active")
     steps = (
         (
@@ -113,7 +114,7 @@ def checklist(page: PageContext) -> list[ChecklistItem]:
             _("E-mails can link to what waits only if the gateway knows its own address."),
         ),
         (
-            *("directory", _("Directory"), directories and directories[0]["name"]),
+            *("directory", _("Directory"), directories and directories[0]),
             _("The domain that the gateway is to manage, tested first."),
         ),
         (

@@ -129,24 +129,24 @@ def page_of(
     """One page of one of our own tables, or all of it as a RecordStream if the call asks for one.
 
     `order` names fields or annotations that are never NULL, `-` for descending; the last one is unique. Rows are
-    counted once, for the first page, unless `counted` is False. `search` reads the rows in a way of its own.
+    counted once, for the first page, unless it has them all, or `counted` is False. `search` reads them in a way of its
+    own.
     """
     search = search or partial(_find_rows, order)
     if call.stream_as is not None:
         # Only a surface that asked for a stream gets one; everybody else gets the page that the type promises.
         return cast(Page[ItemT], _stream(queryset, call.stream_as, order, render, search))
     bound_to = f"{queryset.model._meta.label} {' '.join(order)} {bound_to}"
-    if query.cursor is None:
-        keys = None
-        total = queryset.count() if counted else None
-    else:
+    keys = total = None
+    if query.cursor is not None:
         position = open_cursor(call, query, query.cursor, bound_to=bound_to)
         keys, total = position["keys"], position["total"]  # from the first page: counting can cost more than a page
-    rows, stopped_at = search(queryset, query.page_size + 1, keys)
-    next_keys = stopped_at
+    rows, next_keys = search(queryset, query.page_size + 1, keys)
     if len(rows) > query.page_size:
         rows.pop()
-        next_keys, stopped_at = _keys(rows[-1], order), None
+        next_keys = _keys(rows[-1], order)
+    if query.cursor is None and counted:
+        total = len(rows) if next_keys is None else queryset.count()
     next_cursor = None
     if next_keys is not None:
         next_cursor = seal_cursor(call, query, {"keys": next_keys, "total": total}, bound_to=bound_to)

@@ -4,6 +4,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection as database
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
@@ -80,6 +82,16 @@ def test_what_waits_the_most_dangerous_first_then_the_oldest_and_not_ones_own() 
     approver = make_person(may=["approvals.decide_change"])
     ChangeRequest.objects.update(requester_id=approver.pk)
     assert "Nothing waits for your decision." in text_of(Console(approver).get("/console/"))
+
+
+def test_it_asks_the_database_little_and_counts_no_list_that_it_shows_whole() -> None:
+    console = Console(make_person(superuser=True))
+    console.get("/console/")
+    with CaptureQueriesContext(database) as captured:
+        console.get("/console/")
+    asked = [query["sql"] for query in captured if query["sql"].startswith("SELECT")]
+    assert len(asked) <= 22, asked
+    assert [sql for sql in asked if "COUNT(*)" in sql and "decided_at" not in sql] == []
 
 
 def test_ones_own_requests_are_for_everybody() -> None:

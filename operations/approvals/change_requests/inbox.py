@@ -196,6 +196,8 @@ def _grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[
 
 def _lines_of(call: Call, requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[InboxLineJson]:
     """The lines for rows of `_grouped`, each with some of its requests, read in one query."""
+    if not groups:
+        return []
     wanted = [row.group for row in groups]
     numbered = requests.annotate(group=LINE).filter(group__in=wanted)
     numbered = numbered.annotate(
