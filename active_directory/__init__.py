@@ -35,6 +35,7 @@ from active_directory.connections.inspection import (
 from active_directory.connections.measurements import Listener, listen, note_asked, servers_asked, servers_asked_so_far
 from active_directory.connections.pool import ONE_SERVER, Opener, PreferredController
 from active_directory.constants import (
+    AUTHENTICATED_USERS_SID,
     BUILTIN_DOMAIN_SID,
     CREDENTIAL_ATTRIBUTES,
     EVERYONE_SID,

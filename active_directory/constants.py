@@ -157,6 +157,7 @@ class BuiltinRid(enum.IntEnum):
 
 BUILTIN_DOMAIN_SID = "S-1-5-32"
 EVERYONE_SID = "S-1-1-0"
+AUTHENTICATED_USERS_SID = "S-1-5-11"
 
 PROTECTED_ACCOUNT_RIDS = frozenset({DomainRid.ADMINISTRATOR, DomainRid.KRBTGT})
 # The groups whose members can take over the domain: those that AdminSDHolder protects ([MS-ADTS] 3.1.1.6.1) and others

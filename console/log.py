@@ -18,12 +18,13 @@ from audit.model_changes.descriptions import change_operations
 from audit.models import OPEN_OUTCOMES, Outcome, Reversible
 from console.page_context import PageContext, page_at, page_url
 from console.shared.lists import download, downloads_at
-from console.shared.wording import seconds_since
+from console.shared.wording import log_record_facts, seconds_since
 from core.errors import GatewayError, NotFound
 from core.operation import operations
 from core.text.messages import translated
 from core.text.vocabulary import capitalized, texts_by_name
 from directory.shapes.kinds import Kind
+from directory.shapes.wording.change_words import describe_change
 
 _RUN_OR_BATCH = ("requestId", "callId", "runId")
 """Filters that name one run or batch, so that its records are listed one by one."""
@@ -104,9 +105,15 @@ def chain(page: PageContext) -> HttpResponseBase:
 
 @downloads_at("log/export", "log", get="operations.search")
 def export(page: PageContext, file_format: str) -> HttpResponseBase:
-    """All matching records as a file."""
-    file_name = f"operations-{timezone.now():%Y-%m-%d}"
-    return download(page, "operations.search", file_format, file_name=file_name, query=with_utc_times(page.query))
+    """All matching records as a file; in CSV with their changes in words."""
+    return download(
+        page,
+        "operations.search",
+        file_format,
+        file_name=f"operations-{timezone.now():%Y-%m-%d}",
+        query=with_utc_times(page.query),
+        cells={"changes": lambda record: "; ".join(map(str, describe_change(log_record_facts(record)).details))},
+    )
 
 
 @page_at("log/<uuid:record_id>", "log-record", get="operations.read")

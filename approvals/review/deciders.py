@@ -126,6 +126,17 @@ def find_deciders_for(owner: int, *, excluding: int) -> list[str]:
     return [person.username for person in others[:50] if conflicts.reason_against(person.pk, asked) is None]
 
 
+def find_barred_keys(person: Person, keys: Iterable[ApiKey], conflicts: ConflictChecker) -> list[ApiKey]:
+    """The keys whose requests a person could not decide if they were made now: their own, and as `conflicts` says."""
+    now = timezone.now()
+    asked = ((key, ChangeRequest(requester_id=key.owner_id, created_at=now, key_id=str(key.pk))) for key in keys)
+    return [
+        key
+        for key, request in asked
+        if key.owner_id == person.pk or conflicts.reason_against(person.pk, request) is not None
+    ]
+
+
 def active_deciders() -> QuerySet[Person]:
     """The active people who hold the permission to decide change requests, by name."""
     may_decide = Person.objects.with_perm(

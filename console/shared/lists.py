@@ -14,7 +14,7 @@ from core.call import StreamFormat
 from core.errors import FieldError, GatewayError
 from core.operation import find_operation
 from directory.errors import ObjectNotFound
-from gateway.surfaces.rendering import stream_response
+from gateway.surfaces.rendering import Columns, stream_response
 
 PAGE_SIZES = ("25", "50", "100", "250", "500")
 DEFAULT_QUERY = {"sort": "name", "pageSize": "50", "scope": "subtree"}
@@ -88,16 +88,24 @@ _PAGING = ("pageSize", "cursor")
 
 
 def download(
-    page: PageContext, operation: str, file_format: str, *, file_name: str, query: Mapping[str, str], **arguments: Any
+    page: PageContext,
+    operation: str,
+    file_format: str,
+    *,
+    file_name: str,
+    query: Mapping[str, str],
+    cells: Columns | None = None,
+    **arguments: Any,
 ) -> HttpResponseBase:
     """All records of a list, whichever page the query asks for, as a file `{file_name}.csv` or `.ndjson`.
 
-    Raises GatewayError before the first byte; the last line of the file tells of a later failure.
+    `cells` are columns of the CSV that people read in words, where programs get JSON. Raises GatewayError before the
+    first byte; the last line of the file tells of a later failure.
     """
     whole = replace(page, call=replace(page.call, stream_as=FILE_FORMATS[file_format]))
     wanted = {name: value for name, value in query.items() if name not in _PAGING}
     stream = whole.perform(operation, query=wanted, **arguments)
-    response = stream_response(find_operation(operation), page.request, stream)
+    response = stream_response(find_operation(operation), page.request, stream, cells=cells)
     response["Content-Disposition"] = content_disposition_header(
         as_attachment=True, filename=f"{file_name}.{file_format}"
     )

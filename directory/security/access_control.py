@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -15,8 +15,12 @@ from typing_extensions import NotRequired, TypedDict
 from active_directory import (
     CONTROL_ACCESS_RIGHT_ATTRIBUTES,
     CONTROL_ACCESS_RIGHT_CLASS,
+    EVERYONE_SID,
+    FULL_CONTROL,
     WELL_KNOWN_SIDS,
     Ace,
+    AceFlags,
+    AceType,
     Client,
     Entry,
     Equals,
@@ -42,6 +46,9 @@ from directory.lookup.connection import domain_sid
 from directory.lookup.visibility import Visibility
 
 EntryType = Literal["allow", "deny"]
+
+OPEN_ACCESS: Final = Ace(AceType.ACCESS_ALLOWED, AceFlags(0), FULL_CONTROL, EVERYONE_SID)
+"""What an object without an access control list gives to everyone ([MS-DTYP] 2.5.3.2), as an entry."""
 
 
 class Principal(TypedDict):

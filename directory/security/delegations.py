@@ -14,7 +14,6 @@ from active_directory import (
     AccessMask,
     Ace,
     AceFlags,
-    AceType,
     Client,
     DistinguishedName,
     Entry,
@@ -36,6 +35,7 @@ from directory.lookup.access import client_of, find_object
 from directory.lookup.connection import domain_sid
 from directory.lookup.visibility import Visibility, visibility_of
 from directory.security.access_control import (
+    OPEN_ACCESS,
     DelegatedTask,
     Delegation,
     Delegations,
@@ -49,8 +49,6 @@ from directory.shapes.kinds import RESOURCES
 _CREATOR_OWNER_SID, _CREATOR_GROUP_SID = "S-1-3-0", "S-1-3-1"
 # The protection from accidental deletion denies these to Everyone, on the object or on its parent.
 _DELETION = AccessMask.DELETE | AccessMask.DELETE_TREE | AccessMask.DELETE_CHILD
-# An object without a DACL gives full control to everyone, as this entry would ([MS-DTYP] 2.5.3.2).
-_OPEN_ACCESS = Ace(AceType.ACCESS_ALLOWED, AceFlags(0), FULL_CONTROL, EVERYONE_SID)
 _INHERITANCE_FLAGS = (
     AceFlags.CONTAINER_INHERIT | AceFlags.OBJECT_INHERIT | AceFlags.NO_PROPAGATE | AceFlags.INHERIT_ONLY
 )
@@ -315,7 +313,7 @@ class _SecuredObject:
 
     def entries(self, *, inherited: bool) -> list[Ace]:
         """The entries that grant or deny: the inherited ones, or those made on the object itself."""
-        aces = self.descriptor.dacl.aces if self.descriptor.dacl is not None else (_OPEN_ACCESS,)
+        aces = self.descriptor.dacl.aces if self.descriptor.dacl is not None else (OPEN_ACCESS,)
         return [ace for ace in aces if (ace.allows or ace.denies) and ace.is_inherited is inherited]
 
     def grants(self) -> list[Grant]:

@@ -214,13 +214,8 @@ class EffectiveRights:
 
     def is_granted(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
         """Whether these entries grant the account a right limited to one of these object types."""
-        # The first entry about the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated, to be on the safe
-        # side: a conditional entry counts if it denies, and does not if it grants.
-        for ace in aces:
-            is_meant = right in map_generic(ace.mask) and ace.object_type in types and ace.sid in self.account.sids
-            if is_meant and (ace.denies or (ace.allows and not ace.is_conditional)):
-                return ace.allows
-        return False
+        ace = deciding_entry(aces, right, types, self.account.sids)
+        return ace is not None and ace.allows
 
     def _inherited_by(self, object_class: str) -> list[Ace] | None:
         """The entries that an object of the class would inherit from the base; None when they cannot be read."""
@@ -237,9 +232,26 @@ class EffectiveRights:
         return object_types(self.client)
 
     def object_types_of(self, name: str) -> set[UUID | None]:
-        """The object types of entries that cover an attribute: None (all), the attribute, or its property set."""
-        attribute = self.client.schema.attribute(name)
-        return {None, *((attribute.schema_id_guid, attribute.property_set_guid) if attribute else ())}
+        return attribute_types(self.client, name)
+
+
+def attribute_types(client: Client, name: str) -> set[UUID | None]:
+    """The object types of entries that cover an attribute: None (all), the attribute, or its property set."""
+    attribute = client.schema.attribute(name)
+    return {None, *((attribute.schema_id_guid, attribute.property_set_guid) if attribute else ())}
+
+
+def deciding_entry(
+    aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None], sids: Collection[str]
+) -> Ace | None:
+    """The entry that decides whether some SIDs have a right limited to one of these object types."""
+    # The first entry about the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated, to be on the safe
+    # side: a conditional entry counts if it denies, and does not if it grants.
+    for ace in aces:
+        is_meant = right in map_generic(ace.mask) and ace.object_type in types and ace.sid in sids
+        if is_meant and (ace.denies or (ace.allows and not ace.is_conditional)):
+            return ace
+    return None
 
 
 def class_filter(object_class: str) -> Filter:

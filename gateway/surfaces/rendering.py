@@ -88,14 +88,21 @@ def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def stream_response(
-    operation: Operation, request: HttpRequest, stream: RecordStream, headers: Mapping[str, str] | None = None
+    operation: Operation,
+    request: HttpRequest,
+    stream: RecordStream,
+    headers: Mapping[str, str] | None = None,
+    cells: "Columns | None" = None,
 ) -> HttpResponseBase:
-    """Return a response that sends a stream while it is made; raises RateLimited or ServiceUnavailable over a limit."""
+    """Return a response that sends a stream while it is made; raises RateLimited or ServiceUnavailable over a limit.
+
+    `cells` are columns of CSV that are written in another way than usual.
+    """
     if request.method == "HEAD":
         return HttpResponse(content_type=_CONTENT_TYPES[stream.form], headers=headers)
     streaming = find_caller(request)
     credential = _open_stream(streaming.credential.unique_id if streaming else "")
-    columns = _columns(record_shape(operation.output), stream)
+    columns = {**_columns(record_shape(operation.output), stream), **(cells or {})}
     caller: dict[str, str] = {}
     tracing.inject_context(caller)  # the request's own span ends before the content is made
     content = _write(request, stream, columns, tracing.span(f"stream {operation.name}", carrier=caller))

@@ -39,7 +39,7 @@ from directory.shapes.inputs import (
 from directory.shapes.kinds import RESOURCES, Kind
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from operations.directory.rights.who_can import WhoCan, WhoCanQuery, find_who_can
+from operations.directory.rights.who_can import WhoCanPage, WhoCanQuery, find_who_can
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -211,16 +211,17 @@ def declare_ordinary_operations(
         "who-can",
         f"GET {path}/{{id}}/who-can",
         message("List who can change {{{object}}}", object=object),
-        """List the keys and people who can do something to this object, what, and whether it would be held.
+        """List the keys and people who can do something to this object, who approves that, and who needs no gateway.
 
-        Also needs `directory.read_object` and `keys.view_person`. The answer ignores a key's allowed addresses, and
-        permissions that only some values of a change need.
+        Also needs `directory.read_object` and `keys.view_person`, and for those whom the directory itself lets do it
+        `directory.read_acl`. The answer ignores a key's allowed addresses, and permissions that only some values of a
+        change need.
         """,
         permission="keys.view_apikey",
         rate=RateCategory.DIRECTORY_SEARCH,
         surfaces=frozenset({Surface.REST}),
     )
-    def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
+    def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> WhoCanPage:
         return find_who_can(call, resource=resource, id=id, query=query)
 
     if declared.has_account:

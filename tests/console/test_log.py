@@ -205,6 +205,33 @@ def test_all_of_it_as_csv(console: Console) -> None:
     assert (row["operation"], row["reason"], row["target.id"]) == ("users.update", "'=1+1", str(ADA.id))
 
 
+def test_changes_in_a_spreadsheet(console: Console) -> None:
+    """The CSV of a page is for people: it says what changed in words, in their language, and runs nothing."""
+    changes = [
+        {"attribute": "title", "before": ["Engineer"], "after": ["Lead"]},
+        {"attribute": "department", "before": ["IT"], "after": ["Legal;=1+1"]},
+        {"attribute": "mail", "before": ["a@example.test"], "after": []},
+    ]
+    make_change(changes=changes)
+    joins = {"attribute": "member", "before": [], "after": [ADA.distinguished_name]}
+    make_change(operation="groups.change-members", changes=[joins])
+    make_change(operation="users.update", changes=[{"attribute": "-1+1", "before": [], "after": ["=x"]}])
+
+    def cells(**headers: str) -> list[str]:
+        response: Any = console.client.get(f"{PATH}export.csv?onlyChanges=true", headers=headers)
+        text = b"".join(response.streaming_content).decode()
+        return [row["changes"] for row in csv.DictReader(io.StringIO(text))]
+
+    assert cells()[::-1] == [
+        "Job title: Engineer → Lead; Department: IT → Legal;'=1+1; E-mail: a@example.test → (empty)",
+        "Members: + Ada Lovelace; others, if there are any, stay",
+        "'-1+1: (empty) → =x",
+    ]
+    assert cells(Accept_Language="de")[-1].startswith("Position: Engineer → Lead; Abteilung: IT → ")
+    text, _ = exported(console, f"{PATH}export.ndjson?operation=users.update")
+    assert json.loads(text.splitlines()[-1])["changes"] == changes, "programs read all values"
+
+
 def test_the_chain(console: Console) -> None:
     assert "No seal yet" in text_of(console.get(PATH))
     forged = make_change()

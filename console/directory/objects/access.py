@@ -1,5 +1,6 @@
-"""An object's access control list and delegations in words, and who can change it through the gateway."""
+"""An object's access control list and delegations in words, and who can change it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
@@ -71,7 +72,16 @@ _APPLIES_TO_CLASS = texts_by_name(
 )
 """The same for an entry that is inherited only by objects of one class."""
 
-declare_texts(["control access to {subject}"])
+_WAYS = texts_by_name(
+    {
+        "explicit": "given on this object",
+        "inherited": "inherited from above",
+        "container": "given on the container that it is in",
+        "owner": "as its owner",
+    }
+)
+
+declare_texts(["control access to {subject}", "change access control"])
 
 
 def access_control_rows(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -162,10 +172,27 @@ def delegations(page: PageContext, object_id: UUID) -> HttpResponseBase:
 
 @page_at("directory/objects/<uuid:object_id>/who-can", "object-who-can", get="objects.who-can")
 def who_can(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """The people and keys that can change the object through the gateway."""
+    """Who can change the object: through the gateway, by approving that, and in the directory itself."""
     record = find_object(page, object_id)
     found = page.list_page("objects.who-can", id=object_id)
-    return render_object(page, record, "who_can", found=found, action=page.query["action"])
+    keys = {item["id"]: item["name"] for item in found["items"]}
+    return render_object(
+        page,
+        record,
+        "who_can",
+        found=found,
+        approvers=[(each["name"], [keys[key] for key in each["barredKeys"]]) for each in found["approvers"]],
+        trustees=found["trustees"] and [(each, _actions_by_way(each["actions"])) for each in found["trustees"]],
+        action=page.query["action"],
+    )
+
+
+def _actions_by_way(actions: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """What a trustee can do, by what it rests on, in words."""
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for action in actions:
+        found[_WAYS[action["by"]]].append(action)
+    return [(_(way), some) for way, some in found.items()]
 
 
 @page_at(

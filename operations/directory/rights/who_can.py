@@ -1,7 +1,7 @@
-"""Who can do what to a directory object through the gateway: keys and people, and whether their changes would be held.
+"""Who can do what to a directory object: keys and people, who approves what they ask for, and who needs no gateway.
 
-The answer rests on what the pipeline checks: the permissions that operations need, the role's permissions that the
-owner holds too, the scopes of both, the object's protection and the key's level of supervision.
+What keys and people can do rests on what the pipeline checks: the permissions that operations need, the role's
+permissions that the owner holds too, the scopes of both, the object's protection and the key's level of supervision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from active_directory import Client, Entry
+from approvals.models import ChangeRequest
+from approvals.review.deciders import ConflictChecker, active_deciders, find_barred_keys
+from approvals.review.decisions import needs_two
 from approvals.supervision import must_wait
 from core.call import Call, Scopes, SupervisionLevel
 from core.errors import Forbidden, InvalidRequest
@@ -23,15 +26,17 @@ from core.shapes import Id, Moment, documented_as, render_timestamp
 from core.text.messages import message
 from directory.lookup.access import client_of, find_object, has_children, is_within_any
 from directory.protection.rules import contains_protected, is_protected
+from directory.security.trustees import Trustee, find_trustees
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from keys.models import ApiKey, Person
 from keys.models.api_keys import valid_keys
 from keys.permission_catalogue import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles
-from keys.permissions.scopes import bases_inside_scopes, scopes_of, scopes_of_people
+from keys.permissions.scopes import bases_inside_scopes, is_confined, scopes_of, scopes_of_people
 
 _REQUIRED_PERMISSIONS = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
+_MAX_APPROVERS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,31 @@ class WhoCan(TypedDict):
     actions: list[PossibleAction]
 
 
+class Approver(TypedDict):
+    """A person who may decide changes of the object that wait, except those that the keys `barredKeys` ask for."""
+
+    id: Id
+    name: str
+    barredKeys: list[Id]
+
+
+class WhoCanPage(TypedDict):
+    """A page of keys and people, and on every page those who have a say besides.
+
+    `approvers` are up to 50; their `barredKeys` are among the keys of this page. `approvalsNeeded` is the most that any
+    of the actions needs. `trustees` may change the object without the gateway: null for callers without
+    `directory.read_acl`, and where the gateway's account may not read access control.
+    """
+
+    items: list[WhoCan]
+    nextCursor: str | None
+    total: int | None
+    truncated: bool
+    approvers: list[Approver]
+    approvalsNeeded: int
+    trustees: list[Trustee] | None
+
+
 class _Action(NamedTuple):
     """An operation on the object: the permissions that it needs here, and the least risk of such a change."""
 
@@ -110,8 +140,8 @@ class _Action(NamedTuple):
     risk: Risk
 
 
-def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
-    """The keys and people who can do something to an object; raises Forbidden for callers who may not see people."""
+def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> WhoCanPage:
+    """Who can do something to an object, with the gateway or without; raises Forbidden for who may not see people."""
     if not call.permissions >= _REQUIRED_PERMISSIONS:
         raise Forbidden
     entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
@@ -125,13 +155,39 @@ def find_who_can(call: Call, *, resource: str, id: UUID, query: WhoCanQuery) -> 
             raise InvalidRequest.naming(detail, parameter="action")
         actions = named
     assert call.directory is not None
-    reaching = (
-        holder
-        for holder in find_holders(client_of(call), call.directory.id)
-        if holder.places is None or is_within_any(entry.dn, holder.places)
-    )
-    found = [told for told in (_who_can(holder, actions) for holder in reaching) if told["actions"]]
-    return _page(call, query, sorted(found, key=_sort_key), bound_to=str(id))
+    client = client_of(call)
+    holders = find_holders(client, call.directory.id)
+    reaching = [holder for holder in holders if holder.places is None or is_within_any(entry.dn, holder.places)]
+    able = {told["id"]: (holder, told) for holder in reaching if (told := _who_can(holder, actions))["actions"]}
+    page = _page(call, query, sorted((told for _, told in able.values()), key=_sort_key), bound_to=str(id))
+    changes = [action for action in actions if action.operation.effect is Effect.CHANGE]
+    keys = [row for told in page["items"] if isinstance(row := able[told["id"]][0].row, ApiKey)]
+    is_protected_change = any("directory.manage_protected" in action.needs for action in changes)
+    return {
+        **page,
+        "approvers": _find_approvers(holders, reaching, keys) if changes else [],
+        "approvalsNeeded": 2 if needs_two(ChangeRequest(protected=is_protected_change)) else 1,
+        "trustees": find_trustees(client, entry, [action.operation.action for action in changes])
+        if call.may("directory.read_acl")
+        else None,
+    }
+
+
+def _find_approvers(holders: Sequence[Holder], reaching: Sequence[Holder], keys: Sequence[ApiKey]) -> list[Approver]:
+    """The people who may decide a change of the object, with those of some keys whose changes they may not decide."""
+    near = {holder.row.pk for holder in reaching if isinstance(holder.row, Person)}
+    # People of another directory are no holders here: they decide unless something confines them.
+    known = {holder.row.pk for holder in holders if isinstance(holder.row, Person)}
+    conflicts = ConflictChecker()
+    return [
+        {
+            "id": str(person.public_id),
+            "name": person.username,
+            "barredKeys": [str(key.id) for key in find_barred_keys(person, keys, conflicts)],
+        }
+        for person in active_deciders()[:_MAX_APPROVERS]
+        if person.pk in near or (person.pk not in known and not is_confined(person))
+    ]
 
 
 def _sort_key(item: WhoCan) -> list[str]:

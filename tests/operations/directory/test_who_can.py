@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+import ldap
 import pytest
 from django.contrib.auth.models import Group
 from django.utils import timezone
@@ -10,9 +11,20 @@ from django.utils import timezone
 from core.call import SupervisionLevel
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
-from lab.directory import Directory
+from lab.directory import PASSWORD, Directory, random_name
 from lab.domain import Domain
-from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person, permissions
+from tests.support.cast import (
+    Answer,
+    Console,
+    Integration,
+    as_scopes,
+    make_connection,
+    make_integration,
+    make_person,
+    permissions,
+)
+from tests.support.configuration import Configure
+from tests.support.descriptors import add_entries
 
 SEES = ["keys.view_apikey", "keys.view_person", "directory.read_object"]
 HELP_DESK = ["directory.read_object", "directory.disable_account", "directory.reset_password"]
@@ -57,6 +69,166 @@ def test_it_works(
     only = ask(console, ada, query="action=enable").body["items"]
     assert [item["name"] for item in only] == ["helper"]
     assert ask(console, ada, resource="objects").body == answer.body
+
+
+def test_who_approves_it(
+    connection: DirectoryConnection,
+    directory: Directory,
+    ada: UUID,
+    organizational_unit: str,
+    console: Console,
+    configure: Configure,
+) -> None:
+    """Whoever may decide and reaches the object; with the keys whose changes they may not decide."""
+    decides = "approvals.decide_change"
+    owner = make_person("owner", may=[*HELP_DESK, decides])
+    key = make_integration(connection, may=HELP_DESK, owner=owner, level=SupervisionLevel.ASK_EVERY_CHANGE).key
+    places = {"near": organizational_unit, "far": f"CN=Users,{directory.base_dn}"}
+    for name, place in places.items():
+        person = make_person(name, may=[decides])
+        type(person).objects.filter(pk=person.pk).update(scopes=as_scopes([directory.guid(place)], connection))
+    make_person("reader", may=HELP_DESK)
+    issuer = Console(make_person("issuer", superuser=True))
+    assert issuer.patch(f"/rest/api-keys/{key.id}", {"supervisionLevel": "ask_destructive_security"}).status == 200
+    assert issuer.patch(f"/rest/api-keys/{key.id}", {"supervisionLevel": "act"}).status == 200
+    body = ask(console, ada).body
+    barred = {each["name"]: each["barredKeys"] for each in body["approvers"]}
+    assert barred == {"owner": [str(key.id)], "issuer": [str(key.id)], "near": []}
+    assert body["approvalsNeeded"] == 1
+    assert ask(console, ada, query="action=read").body["approvers"] == [], "a read never waits"
+    page = console.get(f"/console/directory/objects/{ada}/who-can").body.decode()
+    assert "One of these people has to approve" in page
+    assert f"not what {key.name} requests" in page
+    configure("Approvals", ProtectedNeedsTwo=True)
+    assert ask(console, ada).body["approvalsNeeded"] == 1
+    directory.modify(ada, adminCount="1")
+    assert ask(console, ada).body["approvalsNeeded"] == 2
+    page = console.get(f"/console/directory/objects/{ada}/who-can").body.decode()
+    assert "Two of these people have to approve" in page
+
+
+def test_the_approvers_are_those_who_may_decide(connection: DirectoryConnection, ada: UUID, console: Console) -> None:
+    decides = ["approvals.decide_change", "directory.read_object"]
+    level = SupervisionLevel.ASK_EVERY_CHANGE
+    integration = make_integration(connection, may=HELP_DESK, owner_may=[*HELP_DESK, *decides], level=level)
+    people = [make_person("first", may=decides), integration.key.owner]
+    said = {each["name"]: each["barredKeys"] for each in ask(console, ada).body["approvers"]}
+    for person in people:
+        request = integration.post(f"/api/ad/users/{ada}/disable").body["changeRequest"]["id"]
+        review = Console(person).get(f"/rest/change-requests/{request}/review").body
+        assert review["mayApprove"] is (not said[person.username]), person.username
+
+
+def trustees(console: Console, target: UUID, query: str = "pageSize=1000") -> dict[tuple[str, str], dict[str, str]]:
+    """What trustees can do: by type and name, the actions with what they rest on."""
+    found = ask(console, target, query=query).body["trustees"]
+    return {
+        (each["type"], each["principal"]["name"]): {action["action"]: action["by"] for action in each["actions"]}
+        for each in found
+    }
+
+
+@pytest.fixture
+def reads_access_control(db: None) -> Console:
+    return Console(make_person("ida", may=[*SEES, "directory.read_acl"]))
+
+
+def test_who_can_in_the_directory_itself(
+    reads_access_control: Console,
+    connection: DirectoryConnection,
+    directory: Directory,
+    ada: UUID,
+    organizational_unit: str,
+) -> None:
+    console, names = reads_access_control, ("Resetters", "Editors", "Container", "Denied", "Rulers", "Below")
+    groups = {name: directory.add_group(name, parent=organizational_unit) for name in names}
+    sids = {name: directory.sid(guid) for name, guid in groups.items()}
+    domain_sid = sids["Editors"].rpartition("-")[0]
+    reset, title = "00299570-246d-11d0-a768-00aa006e0529", "bf967a55-0de6-11d0-a285-00aa003049e2"
+    control = "bf967a68-0de6-11d0-a285-00aa003049e2"  # userAccountControl
+    user = "bf967aba-0de6-11d0-a285-00aa003049e2"
+    add_entries(
+        directory,
+        organizational_unit,
+        f"(OA;CI;WP;{control};{user};{sids['Editors']})",
+        f"(OA;;DC;{user};;{sids['Container']})",
+        f"(OA;CIIO;CR;{reset};{user};{sids['Below']})",
+        domain_sid=domain_sid,
+    )
+    add_entries(
+        directory,
+        ada,
+        f"(OD;;CR;{reset};;{sids['Denied']})",
+        f"(A;;WDRPCR;;;{sids['Rulers']})",
+        f"(OA;;CR;{reset};;{sids['Resetters']})",
+        f"(OA;;CR;{reset};;{sids['Denied']})",
+        f"(OA;;WP;{title};;{sids['Resetters']})",
+        domain_sid=domain_sid,
+    )
+    found = trustees(console, ada)
+    assert found["allow", "Resetters"] == {"update": "explicit", "reset-password": "explicit"}
+    assert found["allow", "Editors"] == {"enable": "inherited", "disable": "inherited"}
+    assert found["allow", "Container"] == {"delete": "container"}
+    assert found["allow", "Rulers"] == {"reset-password": "explicit", "change-access-control": "explicit"}
+    assert found["allow", "Below"] == {"reset-password": "inherited"}
+    assert found["deny", "Denied"] == {"reset-password": "explicit"}
+    assert ("allow", "Denied") not in found, "the first entry about a right decides"
+    assert {"update", "delete", "move", "rename", "change-access-control"} <= found["allow", "Domain Admins"].keys()
+    body = ask(console, ada).body["trustees"]
+    (resetters,) = (each for each in body if each["principal"]["name"] == "Resetters")
+    assert resetters["principal"] == {"sid": sids["Resetters"], "name": "Resetters", "id": str(groups["Resetters"])}
+    assert [each["attributes"] for each in resetters["actions"]] == [["title"], None]
+    only = trustees(console, ada, "action=disable")
+    assert only["allow", "Editors"] == {"disable": "inherited"}
+    assert only["allow", "Rulers"] == {"change-access-control": "explicit"}, "they can take every right"
+    assert ("allow", "Resetters") not in only
+    page = " ".join(console.get(f"/console/directory/objects/{ada}/who-can").body.decode().split())
+    assert "inherited from above" in page
+    assert "given on the container that it is in" in page
+    assert f"/console/directory/objects/{groups['Editors']}" in page
+
+
+@pytest.mark.usefixtures("connection")
+def test_it_is_what_the_directory_lets_them(
+    reads_access_control: Console, domain: Domain, directory: Directory, ada: UUID, organizational_unit: str
+) -> None:
+    """Somebody with no other right tries it in the directory, before and after an entry that the page shows."""
+    helper = directory.add_user("Helper", parent=organizational_unit, password=PASSWORD)
+    sid, dn = directory.sid(helper), directory.dn(helper)
+    title = "bf967a55-0de6-11d0-a285-00aa003049e2"
+
+    def may_change_title() -> bool:
+        theirs = Directory(
+            url=domain.url,
+            ca_file=str(domain.ca_file),
+            bind_dn=dn,
+            bind_password=PASSWORD,
+            base_dn=directory.base_dn,
+        )
+        try:
+            theirs.modify(ada, title=random_name("title"))
+        except ldap.INSUFFICIENT_ACCESS:
+            return False
+        finally:
+            theirs.close()
+        return True
+
+    def is_said() -> bool:
+        return trustees(reads_access_control, ada).get(("allow", "Helper"), {}).get("update") == "explicit"
+
+    assert (is_said(), may_change_title()) == (False, False)
+    add_entries(directory, ada, f"(OA;;WP;{title};;{sid})", domain_sid=sid.rpartition("-")[0])
+    assert (is_said(), may_change_title()) == (True, True)
+    add_entries(directory, ada, f"(OD;;WP;{title};;WD)", domain_sid=sid.rpartition("-")[0])
+    assert (is_said(), may_change_title()) == (False, False)
+
+
+def test_who_may_not_read_access_control_is_not_told(
+    console: Console, connection: DirectoryConnection, ada: UUID
+) -> None:
+    assert ask(console, ada).body["trustees"] is None
+    page = console.get(f"/console/directory/objects/{ada}/who-can").body.decode()
+    assert "You may not read access control." in page
 
 
 def test_who_may_do_nothing_is_left_out(
