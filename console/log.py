@@ -1,8 +1,10 @@
-"""The operations log: search and export, evidence to print, single records, the chain, and reverts."""
+"""The operations log: search and export, evidence to print or download, single records, the chain, and reverts."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,8 +13,10 @@ from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 
+from audit import verify_evidence
 from audit.chain.walk import KEY_IS_MISSING
 from audit.model_changes.descriptions import change_operations
 from audit.models import OPEN_OUTCOMES, Outcome, Reversible
@@ -33,8 +37,8 @@ _INDEXED = ("target", "owner", "keyName", "operation", *_RUN_OR_BATCH)
 _LESS_COMMON = (*_INDEXED, "attribute", "value", "raisesAccess")
 """Filters that the page folds away while unused."""
 _FILTERS = ("from", "to", "outcome", "onlyChanges", "q", *_LESS_COMMON)
-_SUBJECTS = ("target", "owner", "keyName", "q")
-"""Filters of which evidence needs at least one: an object, a person or a key."""
+_SUBJECTS = ("target", "owner", "keyName", "q", *_RUN_OR_BATCH)
+"""Filters of which evidence needs at least one: an object, a person, a key, a run or a request."""
 _MAX_PRINTED = 1000
 
 
@@ -60,6 +64,7 @@ def log(page: PageContext) -> HttpResponseBase:
             "found": found,
             "problem": problem,
             "filters": _FILTERS,
+            "has_evidence": any(shown.get(name) for name in _SUBJECTS),
             "chain": chain_state(page),
             "shown": {**shown, **{name: datetime_field_value(shown[name]) for name in ("from", "to") if name in shown}},
             "outcomes": list(Outcome),
@@ -73,10 +78,7 @@ def log(page: PageContext) -> HttpResponseBase:
 @page_at("log/evidence", "log-evidence", get="operations.search")
 def evidence(page: PageContext) -> HttpResponseBase:
     """The records of one object, person or key with all their values, on a page to print; oldest first."""
-    asked = with_utc_times(page.query)
-    query = {name: value for name, value in asked.items() if name not in ("cursor", "pageSize", "fold")}
-    if not any(name in query for name in _SUBJECTS):  # otherwise it would print the newest part of the whole log
-        raise NotFound
+    query = _evidence_query(page)
     found = page.perform("operations.search", query={**query, "pageSize": str(_MAX_PRINTED)})
     named = next((item["target"]["distinguishedName"] for item in found["items"] if item["target"]), None)
     context = {
@@ -88,6 +90,34 @@ def evidence(page: PageContext) -> HttpResponseBase:
         "now": timezone.now(),
     }
     return page.render("log/evidence.html", context)
+
+
+@page_at("log/evidence.json", "log-evidence-file", get="evidence.read")
+def evidence_file(page: PageContext) -> HttpResponseBase:
+    """The same records as a file, which `verify_evidence.py` verifies."""
+    found = page.perform("evidence.read", query={**_evidence_query(page), "pageSize": str(_MAX_PRINTED)})
+    text = json.dumps(found, ensure_ascii=False, indent=1)
+    return _attachment(text, f"evidence-{timezone.now():%Y-%m-%d}.json", "application/json")
+
+
+@page_at("log/verify_evidence.py", "log-evidence-verifier", get="evidence.read")
+def evidence_verifier(page: PageContext) -> HttpResponseBase:  # noqa: ARG001 - as of every page
+    """The program that verifies evidence."""
+    return _attachment(Path(verify_evidence.__file__).read_bytes(), "verify_evidence.py", "text/x-python")
+
+
+def _evidence_query(page: PageContext) -> dict[str, str]:
+    """The filters of evidence; raises NotFound without a subject."""
+    asked = with_utc_times(page.query)
+    query = {name: value for name, value in asked.items() if name not in ("cursor", "pageSize", "fold")}
+    if not any(name in query for name in _SUBJECTS):  # otherwise it would have the newest part of the whole log
+        raise NotFound
+    return query
+
+
+def _attachment(content: str | bytes, name: str, content_type: str) -> HttpResponse:
+    disposition = content_disposition_header(as_attachment=True, filename=name)
+    return HttpResponse(content, content_type=content_type, headers={"Content-Disposition": disposition})
 
 
 @page_at("log/verify", "log-verify", "POST")

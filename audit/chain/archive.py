@@ -1,4 +1,4 @@
-"""Writes the archive of a month: its complete records in one file, which verifies alone (`audit.verify_archive`).
+"""Writes the archive of a month: its complete records in one file, which verifies alone (`audit.verify_evidence`).
 
 What is new in the log has to verify first, and a record is taken only as an unchanged seal names it: so the archive
 proves what the log proved when it was made, on any machine that has the keys.
@@ -31,7 +31,7 @@ from audit.chain.seals import (
 from audit.chain.verification import course_after_last, find_tampering
 from audit.identifiers import identifier_bounds
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, UnsealedRecord
-from audit.verify_archive import FORMAT, archive_mac
+from audit.verify_evidence import FORMAT, archive_mac
 from core.shapes import render_timestamp
 
 _NOT_OF_A_RECORD: Final = {"mac", "seal", "sealed_as", "evidence", "settle_at", "settle_attempts"}

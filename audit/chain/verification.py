@@ -4,7 +4,7 @@ A table beside the log keeps the result of the last verification. A worker verif
 time.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -118,19 +118,26 @@ _SECONDS_FOR_KEYS: Final = 1.0
 
 
 def reason_for_doubt(record: OperationRecord) -> str | None:
-    """Why one record cannot be trusted, in a sentence; None if it is as the gateway wrote it.
+    """Why one record cannot be trusted, in a sentence; None if it is as the gateway wrote it."""
+    return reasons_for_doubt([record]).get(str(record.id))
+
+
+def reasons_for_doubt(records: Iterable[OperationRecord]) -> dict[str, str]:
+    """Why records cannot be trusted, each in a sentence, by their identifiers; those that can be are left out.
 
     Only verifying the whole log tells whether other records are missing.
     """
-    doubt = _contradiction(record)
-    if doubt is None:
-        return None
-    try:  # only a doubtful record is worth it: all seals are read for their keys
+    doubts = {str(record.id): doubt for record in records if (doubt := _contradiction(record)) is not None}
+    if not doubts:
+        return {}
+    try:  # only doubtful records are worth it: all seals are read for their keys
         with time_limit(_SECONDS_FOR_KEYS):
             missing = next(find_missing_keys(), None)
     except QueryTookTooLong:
         missing = None  # the last verification of the log, shown beside, says which key is missing
-    return doubt if missing is None else message("It cannot be verified: {why}.", why=missing.complaint)
+    if missing is None:
+        return doubts
+    return dict.fromkeys(doubts, message("It cannot be verified: {why}.", why=missing.complaint))
 
 
 def _contradiction(record: OperationRecord) -> str | None:

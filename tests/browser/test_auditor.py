@@ -55,7 +55,7 @@ def test_an_auditors_question(
     expect(page.get_by_label("From")).not_to_have_value("")
     page.get_by_role("link", name="Change job title of Ada Lovelace", exact=True).click()
     expect(main).to_contain_text("This change was undone since.")
-    page.get_by_role("link", name="to print").click()
+    page.get_by_role("link", name="evidence", exact=True).click()
     expect(main).to_contain_text("Ticket 4711")
     expect(page.locator("section.entry")).to_have_count(2)
     expect_good_looks(page, "audit-evidence")

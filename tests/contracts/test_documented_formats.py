@@ -23,7 +23,7 @@ TEXT_IN_SPITE_OF_ITS_NAME = {
     ("RecordJson", "credentialId"): "the gateway itself is called by its name",
     **{
         (shape, member): reason
-        for shape in ("FoundRecordJson", "OneRecordJson")
+        for shape in ("FoundRecordJson", "OneRecordJson", "EvidenceRecordJson")
         for member, reason in (
             ("requestId", "the client's own, of any form, if it sent one"),
             ("credentialId", "the gateway itself is called by its name"),

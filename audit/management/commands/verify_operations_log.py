@@ -18,7 +18,7 @@ from audit.chain.verification import find_tampering, keep_verification
 from audit.chain.verified_ranges import forget_lost_ranges, forget_ranges
 from audit.chain.verifying import course_of_the_night, leading, whole_course
 from audit.chain.walk import Finding, Progress
-from audit.verify_archive import NotGenuine, read_archive
+from audit.verify_evidence import NotGenuine, verify_file
 from core.shapes import render_timestamp
 
 SHOWN = 20
@@ -42,7 +42,11 @@ class Command(BaseCommand):
             help="go on from where the last verification ended, which does not notice later changes of what is before; "
             "the whole log is read once in seven days, and as long as the last verification found anything",
         )
-        parser.add_argument("--archive", type=Path, help="verify this archive of a month instead, without the database")
+        parser.add_argument(
+            "--archive",
+            type=Path,
+            help="verify this archive of a month, or this evidence, instead, without the database",
+        )
         parser.add_argument(
             "--restored",
             action="store_true",
@@ -88,12 +92,12 @@ class Command(BaseCommand):
 
     def _verify_archive(self, file: Path) -> None:
         try:
-            month, records = read_archive(file, settings.LOG_KEYS)
+            sentence = verify_file(file, settings.LOG_KEYS)
         except NotGenuine as doubt:
             raise CommandError(f"{file}: {doubt}") from None
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}") from None
-        self.stdout.write(f"The archive of {month} is as it was written: {records} records.")
+        self.stdout.write(sentence)
 
     def _accept_end(self) -> None:
         stored = checkpoint.find_checkpoint()

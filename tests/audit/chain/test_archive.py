@@ -82,10 +82,10 @@ def test_it_verifies_on_another_machine(now_is: In, tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "verify_operations_log", f"--archive={file}"]
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "The archive of 2021-05 is as it was written: 8 records.\n", done.stderr
-    shutil.copy(PROJECT / "audit" / "verify_archive.py", tmp_path)
+    shutil.copy(PROJECT / "audit" / "verify_evidence.py", tmp_path)
     keys = {"GATEWAY_LOG_KEYS": ", ".join(["another", *settings.LOG_KEYS])}
     for environment, status in ((keys, 0), ({}, 1)):
-        command = [sys.executable, "-I", "-S", "verify_archive.py", file.name]
+        command = [sys.executable, "-I", "-S", "verify_evidence.py", file.name]
         alone = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert alone.returncode == status
         assert alone.stdout == (done.stdout if status == 0 else "")
