@@ -124,11 +124,19 @@ def test_each_change_is_named(auditor: Console, verify: Verify) -> None:
     assert seen > 100
 
 
+def _other_place(place: str) -> str:
+    """The place of the same member where three records are in the opposite order."""
+    others = {"record 1:": "record 3:", "record 3:": "record 1:"}
+    return others.get(place[:9], place[:9]) + place[9:]
+
+
 def test_what_was_removed_or_exchanged(auditor: Console, verify: Verify) -> None:
     write(3)
     evidence, other = (json.loads(auditor.client.get(path).content) for path in (FILE, f"{FILE}&outcome=succeeded"))
     swapped = {**evidence, "records": evidence["records"][::-1]}
     assert "Record 1: id was changed." in verify(swapped)[1]
+    with_codes = {place: evidence["codes"][_other_place(place)] for place in evidence["codes"]}
+    assert "Record 1: id was changed." in verify({**swapped, "codes": with_codes})[1]
     shorter = {**evidence, "records": evidence["records"][:2]}
     assert "Record 3: reason was removed." in verify(shorter)[1]
     codes = {place: code for place, code in evidence["codes"].items() if not place.startswith("record 3")}
@@ -183,6 +191,7 @@ def test_of_a_request(auditor: Console, verify: Verify) -> None:
     record = OperationRecord.objects.filter(operation="users.update").latest("id")
     page = auditor.get(f"/console/log/{record.id}").body.decode()
     assert f"{PAGE}?callId={record.call_id}" in page
+    assert f'<dd class="mono">{record.call_id}</dd>' in auditor.get(f"{PAGE}?callId={record.call_id}").body.decode()
     evidence = json.loads(auditor.client.get(f"{PAGE}.json?callId={record.call_id}").content)
     assert [each["id"] for each in evidence["records"]] == [str(record.id)]
     assert verify(evidence)[0] == 0
