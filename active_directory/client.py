@@ -315,7 +315,7 @@ class Client:
         identified comes as it was found, and what became unreadable in between as it is read by itself.
         """
         missing: dict[bytes, None] = {}
-        for entry in self.search(base, scope, filter, ("objectGUID",)):
+        for entry in self.search(base, scope, filter, ("objectGUID",), patient=True):
             if guid := next(iter(entry.values("objectGUID")), None):
                 missing[guid] = None
             else:
@@ -327,9 +327,11 @@ class Client:
             if (left := self.find(UUID(bytes_le=guid), attributes)) is not None:
                 yield left
 
-    def search_domain(self, filter: Filter, attributes: Sequence[str] | None = None) -> Iterator[Entry]:
+    def search_domain(
+        self, filter: Filter, attributes: Sequence[str] | None = None, *, patient: bool = False
+    ) -> Iterator[Entry]:
         """Search the domain's naming context; see `search`."""
-        return self.search(self.default_naming_context, Scope.SUBTREE, filter, attributes)
+        return self.search(self.default_naming_context, Scope.SUBTREE, filter, attributes, patient=patient)
 
     def find_any(
         self, conditions: Iterable[Filter], attributes: Sequence[str] | None = None, *, within: Filter | None = None

@@ -138,7 +138,9 @@ def _below(client: Client, top: Entry) -> list[Entry]:
     """
     if not has_children(client, top):
         return []
-    rows = client.search(top.dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
+    rows = client.search(
+        top.dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True, patient=True
+    )
     return [entry for entry in rows if entry.dn.lower() != top.dn.lower()]
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from active_directory import Client, Entry, Filter, Modify, Or, UserAccountControl, run_in_background
+from active_directory import Client, Entry, Filter, Modify, Or, UserAccountControl, is_samba, run_in_background
 from core.errors import GatewayError
 from core.text.messages import message
 from directory.changes.targets import guarded_modify
@@ -18,6 +18,7 @@ from directory.protection.rules import protected_among
 from directory.protection.state import protection_state
 from directory.queries.account_searches import USER_ACCOUNT_CONTROL
 from directory.queries.searches.definitions import SCOPES
+from directory.queries.searches.filters import past_user_index
 from directory.shapes.kinds import RESOURCES, Kind, kind_of
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import AttributeChange, Target
@@ -118,10 +119,12 @@ def find_accounts(
 
     Returns the first of them, too, sorted by distinguished name: only these are read as a whole.
     """
-    condition = Or(*(_FILTERS[kind] for kind in kinds))
+    condition: Filter = Or(*(_FILTERS[kind] for kind in kinds))
     # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone.
     wanted = {Kind(kind) for kind in kinds}
-    each = client.search(unit, SCOPES[scope], condition, ("objectGUID", "objectClass"))
+    if is_samba(client):
+        condition = past_user_index(condition, condition)
+    each = client.search(unit, SCOPES[scope], condition, ("objectGUID", "objectClass"), patient=True)
     found = sorted(
         (entry for entry in each if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
     )

@@ -80,7 +80,7 @@ def find_accounts(client: Client, primary: Iterable[Filter], attribute: str) -> 
     is_slow, others = is_samba(client), []
     for condition in primary:
         if is_slow and condition == _DOMAIN_USERS:
-            yield from client.search_domain(Not(Not(condition)), (attribute,))
+            yield from client.search_domain(Not(Not(condition)), (attribute,), patient=True)
         else:
             others.append(condition)
     yield from client.find_any(others, (attribute,))
