@@ -120,13 +120,18 @@ def find_accounts(
     Returns the first of them, too, sorted by distinguished name: only these are read as a whole.
     """
     condition: Filter = Or(*(_FILTERS[kind] for kind in kinds))
-    # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone.
     wanted = {Kind(kind) for kind in kinds}
     if is_samba(client):
         condition = past_user_index(condition, condition)
-    each = client.search(unit, SCOPES[scope], condition, ("objectGUID", "objectClass"), patient=True)
+    # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone. Of
+    # users it is exact, and Samba, which admits no write meanwhile, takes a third longer for the classes.
+    is_exact = wanted == {Kind.USER}
+    attributes = ("objectGUID",) if is_exact else ("objectGUID", "objectClass")
+    each = client.search(unit, SCOPES[scope], condition, attributes, patient=True)
     found = sorted(
-        (entry for entry in each if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
+        # What may be listed, but not read, is none.
+        (entry for entry in each if "objectGUID" in entry and (is_exact or kind_of(entry.object_classes) in wanted)),
+        key=lambda entry: entry.dn.casefold(),
     )
     first = {entry.guid: entry.dn for entry in found[:limit]}
     read = _read_beside_protection(client, lambda: client.read_many(first, _ATTRIBUTES))
