@@ -10,6 +10,7 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from core.configuration_sections import Budget
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
@@ -296,3 +297,18 @@ def test_the_list_can_be_narrowed_down(console: Console, unit: Unit) -> None:
         assert (f'href="/console/runs/{run.id}"' in page) is is_found
         assert "hx-trigger" not in page.partition("<main")[2]  # nothing is to come
     assert console.get("/console/runs/?state=done").status == 400
+
+
+def test_a_run_tells_who_approved_it(console: Console, unit: Unit, connection: DirectoryConnection) -> None:
+    unit.add_users(1)
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    plan = careful.post(f"/api/ad/organization-units/{unit.id}/accounts/disable", {"kinds": ["user"]})
+    held = plan.body["changeRequest"]["id"]
+    approver = Console(make_person("grace", may=[*MAY, "approvals.decide_change"]))
+    digest = {"digest": ChangeRequest.objects.get(id=held).digest}
+    assert approver.post(f"/rest/change-requests/{held}/approve", digest).status == 200
+    tasks.apply_change_request(held)
+    run = Run.objects.get()
+    assert "Approved by grace" in text_of(console.get(f"/console/runs/{run.id}"))
+    request = text_of(approver.get(f"/console/changes/{held}"))
+    assert "Approved grace" in request

@@ -55,4 +55,4 @@ def test_every_field_that_asks_for_objects_is_the_same() -> None:
     included = {
         name for text in texts.values() for name in re.findall(r'_object_field.html" with[^%]*?\bname="?([\w.]+)', text)
     }
-    assert included == {*ASK_FOR_OBJECTS - {"joins", "leaves"}, "member", "person", "field.key", "item.key"}
+    assert included == {*ASK_FOR_OBJECTS - {"joins", "leaves"}, "member", "person", "with", "field.key", "item.key"}

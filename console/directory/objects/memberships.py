@@ -3,7 +3,6 @@
 Two objects can be compared side by side, to add one to the other's groups or remove it from several at once.
 """
 
-from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +31,6 @@ from core.errors import GatewayError, InvalidRequest
 from core.shapes import parse_guid
 
 _PAGE_SIZE = "50"
-_MAX_FOUND = "25"
 _IDENTIFYING = frozenset({"givenName", "sn", "initials", "displayName", "sAMAccountName", "userPrincipalName"})
 """Attributes that always differ between two people; the page's heading shows their names."""
 
@@ -128,22 +126,14 @@ def _render_form(
     return render_object(page, find_object(page, object_id), template, chosen=chosen, problem=problem)
 
 
-def _find_by_query(page: PageContext, operation: str, known: Collection[str], **query: str) -> list[Record]:
-    """Objects that match the page's `q`, except those with `known` ids."""
-    if "q" not in page.query:
-        return []
-    wanted = {"q": page.query["q"], "sort": "name", "pageSize": _MAX_FOUND, "attributes": "mail,description"}
-    found = page.perform(operation, query={**wanted, **query})["items"]
-    return [item for item in found if item["id"] not in known]
-
-
 @page_at("directory/objects/<uuid:object_id>/compare", "object-compare", get="objects.search")
 def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
-    """Search for the object to compare with (`q`), or show both (`with`)."""
+    """Ask for the object to compare with, or show both (`with`)."""
     record = find_object(page, object_id)
-    if (other_id := parse_guid(page.query["with"])) is None:
-        found = _find_by_query(page, f"{resource_of(record)}.search", {record["id"]})
-        return render_object(page, record, "compare", found=found)
+    if page.unresolved is not None or (other_id := parse_guid(page.query["with"])) is None:
+        resource = resource_of(record)
+        kind = resource if resource in ("users", "groups") else "any"
+        return render_object(page, record, "compare", kind=kind, problem=page.unresolved)
     other = find_object(page, other_id)
     own, others = ({group["id"]: group for group in direct_groups(page, each)} for each in (record, other))
     names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _IDENTIFYING]

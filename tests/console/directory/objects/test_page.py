@@ -5,8 +5,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from active_directory import sid_to_text
+from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from gateway import pipeline
 from lab.directory import Directory, filetime, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
@@ -187,6 +189,7 @@ def test_the_timeline_tells_how_it_was_and_puts_it_back(
     assert "department has changed outside the gateway since" in page.text
     page.press("Show", at="1")
     assert "After “" in page.text
+    assert "approved by" not in page.text
     for words in ("Then Now", "title Countess Baroness", "userAccountControl", "Engines"):
         assert words in page.text
     between = PlainBrowser(Console(make_person(superuser=True))).open(f"{page.address}&with=2")
@@ -207,6 +210,21 @@ def test_the_timeline_tells_how_it_was_and_puts_it_back(
 
     assert page.open(f"{OBJECTS}/{ada}/timeline?at=99").status == 404
     assert "Put it back" not in visitor("audit.read_log").open(f"{OBJECTS}/{ada}/timeline?at=0").text
+
+
+def test_timeline_and_evidence_tell_who_approved(
+    administrator: PlainBrowser, connection: DirectoryConnection, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.redis.broker.current_app.send_task", lambda *_, **__: None)
+    key = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    held = key.patch(f"/api/ad/users/{ada}", {"replace": {"title": ["Countess"]}}).body["changeRequest"]["id"]
+    digest = {"digest": ChangeRequest.objects.get(id=held).digest}
+    approver = Console(make_person("grace", superuser=True))
+    assert approver.post(f"/rest/change-requests/{held}/approve", digest).status == 200
+    pipeline.apply_change_request(UUID(held))
+    page = administrator.open(f"{OBJECTS}/{ada}/timeline?at=1")
+    assert "(approved by grace)" in page.text
+    assert "approved by grace" in administrator.open(f"/console/log/evidence?target={ada}").text
 
 
 def test_what_is_gone_is_told_with_what_the_log_knows(administrator: PlainBrowser, visitor: Visitor, ada: UUID) -> None:
