@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from typing import TypeVar
 
+from active_directory.event_loop import require_thread
+
 _Result = TypeVar("_Result")
 
 
@@ -15,6 +17,7 @@ def run_in_background(function: Callable[[], _Result], name: str) -> Callable[[]
     For calls that take much longer than starting a thread (0.1 ms). Nobody has to ask for the result. The thread
     inherits context variables, such as the caller's trace.
     """
+    require_thread()
     future: Future[_Result] = Future()
 
     def work() -> None:

@@ -1,131 +1,237 @@
-"""Reads of single objects that wait at the same moment go to the server as one search.
+"""Reads of single objects that wait on the event loop at the same moment go to the server as one search.
 
 For four objects in one search Samba takes 0.4 times as long as for each by itself (docs/performance.md). So one search
-of a process is under way at a time; whoever comes meanwhile waits for it, and the first of them then searches for all.
-A search holds only reads that began before it was sent, so nobody gets an older state than by a search of their own.
+is under way at a time, and the next is for all who came meanwhile. A search holds only reads that began before it was
+sent, so nobody gets an older state than by a search of their own.
 """
 
-import os
-import threading
-import weakref
+from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
 from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from time import monotonic, perf_counter
 from typing import Final
 from uuid import UUID
 
+import ldap
+from ldap.controls import RequestControlTuples
+
+from active_directory.connections import measurements
+from active_directory.connections.connection import BROKEN, Connection, ServerSettings, deadline_of
 from active_directory.connections.measurements import note_asked
+from active_directory.connections.pool import Pool
 from active_directory.entry import Entry
+from active_directory.errors import LdapError
+from active_directory.event_loop import Done, WouldBlock, wait_for
 from active_directory.filters import AnyGuid
-from active_directory.streaming import DOMAIN_SCOPE, Query, Scope
+from active_directory.streaming import (
+    DOMAIN_SCOPE,
+    Query,
+    Scope,
+    answers_are_compiled,
+    hide_deleted,
+    next_answer,
+    time_limit,
+)
 
 Names = tuple[str, ...]
+_Wanted = dict[bytes, list[Done[Entry | None]]]
 
-_TURN_SECONDS: Final = 0.005
-"""How long to wait for the search under way before sending another one: a distant or busy server takes longer, and
-then several at once gain more.
-"""
 _ANSWER_SECONDS: Final = 0.2
-"""How long to wait for a search that somebody else has sent."""
+"""How long to wait for an answer on the loop. Whoever has waited so long has a thread wait."""
 _AT_ONCE: Final = 50
-
-
-class _Read:
-    """One read that waits. `woken` is released when it is done, or next to send a search for those that wait."""
-
-    __slots__ = ("entry", "guid", "is_done", "is_next", "woken")
-
-    def __init__(self, guid: bytes) -> None:
-        self.guid = guid
-        self.entry: Entry | None = None
-        self.is_done = self.is_next = False
-        self.woken = threading.Lock()  # an Event takes five times as long
-        self.woken.acquire()
-
-    def wake(self) -> None:
-        """Let it go on; the caller holds the lock of all reads."""
-        if self.woken.locked():
-            self.woken.release()
+_CONNECTION_SECONDS: Final = 30.0
+"""How long to stay with one of several servers: the first may be back. Also, the pause after a failure to connect."""
 
 
 class CoalescedReads:
-    """Reads objects below a base; `search` sends a query, and `links` are those of `Query`."""
+    """Reads objects below a base, on a connection of its own; `links` are those of `Query`."""
 
-    def __init__(self, base: str, search: Callable[[Query], list[Entry]], links: Callable[[], frozenset[str]]) -> None:
-        self._base = base
-        self._search = search
+    def __init__(self, settings: ServerSettings, pool: Pool, links: Callable[[], frozenset[str]]) -> None:
+        self._settings = settings
+        self._pool = pool
         self._links = links
-        self.after_fork()
-        _ALL.add(self)
-
-    def after_fork(self) -> None:
-        """Start empty, as a forked child must, which has none of the threads that wait."""
-        self._lock = threading.Lock()
-        self._waiting: dict[Names, list[_Read]] = {}  # by the attributes that they ask for
-        self._under_way = 0
+        self._loop: AbstractEventLoop | None = None
+        self._connection: Connection | None = None
+        self._connected_at = 0.0
+        self._is_connecting = False
+        self._waiting: dict[Names, _Wanted] = {}
+        self._under_way: _Search | None = None
 
     def read(self, guid: bytes, names: Names) -> Entry | None:
         """The entry of an object; None if it was not found so, and has to be read by itself.
 
-        Raises what the search raises, to the one who sends it.
+        Raises WouldBlock while it has no connection to the server that is preferred now.
         """
-        mine = _Read(guid)
-        with self._lock:
-            self._waiting.setdefault(names, []).append(mine)
-            batch = [] if self._under_way else self._take(names)
-        if not batch:
-            mine.woken.acquire(timeout=_TURN_SECONDS)
-        if not (batch or mine.is_done):
-            with self._lock:
-                batch = self._take(names) if mine in self._waiting.get(names, ()) else []
-        if batch:
-            self._answer(batch, names)
-        elif not mine.is_done:  # somebody else has sent it
-            mine.woken.acquire(timeout=_ANSWER_SECONDS)
-        if mine.entry is not None:
-            note_asked(mine.entry.server)
-        return mine.entry
+        loop = get_running_loop()
+        if self._loop is not loop:
+            self._reset(loop)
+        connection = self._connection
+        if connection is None:
+            self._connect_soon()
+            raise WouldBlock
+        if len(self._settings.urls) > 1:
+            preferred = self._pool.preferred_server()
+            is_old = monotonic() - self._connected_at > _CONNECTION_SECONDS
+            if connection is not self._connection or preferred not in (None, connection.url) or is_old:
+                self._drop(connection)
+                raise WouldBlock
+        if self._under_way is not None and self._under_way.is_late:
+            raise WouldBlock
+        entry: Entry | None = wait_for(partial(self._enqueue, guid, names))
+        if entry is not None:
+            note_asked(entry.server)
+        return entry
 
-    def _answer(self, batch: list[_Read], names: Names) -> None:
-        found: dict[bytes, Entry] = {}
-        guids = list(dict.fromkeys(read.guid for read in batch))
-        if len(guids) == 1:
-            query = Query(UUID(bytes_le=guids[0]), Scope.BASE, attributes=names, links=self._links())
-        else:
-            query = Query(self._base, Scope.SUBTREE, AnyGuid(guids), names, links=self._links())
-            query.controls.append(DOMAIN_SCOPE)
+    def close(self) -> None:
+        """Close the connection, from any thread."""
+        if self._loop is not None and self._connection is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._drop, self._connection)
+
+    def _enqueue(self, guid: bytes, names: Names, done: Done[Entry | None]) -> None:
+        if not self._waiting and self._under_way is None and self._loop is not None:
+            self._loop.call_soon(self._send)  # with all that this turn of the loop brings
+        self._waiting.setdefault(names, {}).setdefault(guid, []).append(done)
+
+    def _send(self) -> None:
+        connection = self._connection
+        if not self._waiting or self._under_way is not None or connection is None or self._loop is None:
+            return
+        names, queue = next(iter(self._waiting.items()))
+        wanted = queue if len(queue) <= _AT_ONCE else dict(islice(queue.items(), _AT_ONCE))
+        self._waiting[names] = {guid: done for guid, done in queue.items() if guid not in wanted}
+        if not self._waiting[names]:
+            del self._waiting[names]
+        self._under_way = search = _Search(connection, names, wanted, self._links())
         try:
-            found = {entry.values("objectGUID")[0]: entry for entry in self._search(query) if "objectGUID" in entry}
-        finally:
-            self._finish(batch, found)
+            search.send(self._settings)
+        except ldap.LDAPError:
+            self._drop(connection)
+        else:
+            search.timer = self._loop.call_later(_ANSWER_SECONDS, self._note_late, search)
 
-    def _take(self, names: Names) -> list[_Read]:
-        """Begin a search for the first of those that wait for these attributes."""
-        queue = self._waiting.pop(names)
-        if len(queue) > _AT_ONCE:
-            self._waiting[names] = queue[_AT_ONCE:]
-        taken = queue[:_AT_ONCE]
-        self._under_way += 1 - sum(read.is_next for read in taken)
-        for read in taken:
-            read.is_next = False
-        return taken
+    def _readable(self) -> None:
+        search, connection = self._under_way, self._connection
+        if search is None or connection is None:  # nothing was asked: the server has closed the connection
+            self._drop(connection)
+            return
+        try:
+            found = search.receive()
+        except BROKEN:
+            self._drop(connection)
+            return
+        if found is None:
+            return
+        if search.timer is not None:
+            search.timer.cancel()
+        self._under_way = None
+        self._send()  # first of all, so that the server has something to do
+        if not search.is_late:
+            for guid, waiting in search.wanted.items():
+                entry = found.get(guid)
+                for done in waiting:
+                    done(entry)
 
-    def _finish(self, batch: list[_Read], found: dict[bytes, Entry]) -> None:
-        with self._lock:
-            self._under_way -= 1
-            if self._waiting and not self._under_way:  # first of all, so that the server has something to do
-                following = next(iter(self._waiting.values()))[0]
-                following.is_next, self._under_way = True, 1
-                following.wake()
-            for read in batch:
-                read.entry, read.is_done = found.get(read.guid), True
-                read.wake()
+    def _note_late(self, search: "_Search") -> None:
+        """Let threads wait instead; give the connection up if the answer does not come in time at all."""
+        if self._under_way is not search or self._loop is None:
+            return
+        if search.is_late:
+            self._drop(search.connection)
+            return
+        self._give_up_waiting()
+        search.is_late = True
+        search.timer = self._loop.call_later(self._settings.operation_seconds, self._note_late, search)
+
+    def _give_up_waiting(self) -> None:
+        waiting = [*self._waiting.values()]
+        if self._under_way is not None and not self._under_way.is_late:
+            waiting.append(self._under_way.wanted)
+        self._waiting = {}
+        if self._loop is not None and not self._loop.is_closed():
+            for done in (done for wanted in waiting for some in wanted.values() for done in some):
+                self._loop.call_soon(done, None)
+
+    def _connect_soon(self) -> None:
+        if not self._is_connecting and self._loop is not None:
+            self._is_connecting = True
+            self._task = self._loop.create_task(self._connect(self._loop))
+
+    async def _connect(self, loop: AbstractEventLoop) -> None:
+        if not answers_are_compiled():  # python-ldap cannot look for an answer without waiting
+            return
+        try:
+            connection = await loop.run_in_executor(None, self._pool.acquire, deadline_of(self._settings))
+        except LdapError:
+            loop.call_later(_CONNECTION_SECONDS, setattr, self, "_is_connecting", False)
+            return
+        self._connection, self._connected_at, self._is_connecting = connection, monotonic(), False
+        loop.add_reader(connection.descriptor, self._readable)
+
+    def _drop(self, connection: Connection | None) -> None:
+        """Close a connection, unless that has been done; those who wait for it have a thread wait."""
+        if connection is None or connection is not self._connection:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(connection.descriptor)
+        if self._under_way is not None and self._under_way.timer is not None:
+            self._under_way.timer.cancel()
+        self._give_up_waiting()
+        self._connection = self._under_way = None
+        self._pool.discard(connection)
+
+    def _reset(self, loop: AbstractEventLoop) -> None:
+        """Begin anew on another loop."""
+        self._drop(self._connection)
+        self._loop, self._is_connecting = loop, False
 
 
-_ALL: "weakref.WeakSet[CoalescedReads]" = weakref.WeakSet()
+class _Search:
+    """A search for several objects."""
 
+    timer: TimerHandle | None = None
+    is_late = False
 
-def _after_fork_in_child() -> None:
-    for each in list(_ALL):
-        each.after_fork()
+    def __init__(self, connection: Connection, names: Names, wanted: _Wanted, links: frozenset[str]) -> None:
+        self.connection = connection
+        self.wanted = wanted
+        self._asked = frozenset(names)
+        self._names = names
+        self._links = links
+        self._began = perf_counter()
+        self._message = 0
 
+    def send(self, settings: ServerSettings) -> None:
+        """Send it; raises python-ldap's exceptions."""
+        if len(self.wanted) == 1:
+            (guid,) = self.wanted
+            query = Query(UUID(bytes_le=guid), Scope.BASE, attributes=self._names, links=self._links)
+        else:
+            query = Query(settings.base_dn, Scope.SUBTREE, AnyGuid(tuple(self.wanted)), self._names, links=self._links)
+            query.controls.append(DOMAIN_SCOPE)
+        controls = RequestControlTuples(query.controls)
+        seconds = time_limit(settings.operation_seconds)
+        # Past python-ldap's own lock and log, which take as long as all the rest here.
+        send = self.connection.ldap._l.search_ext
+        self._message = send(query.base, query.scope, query.filter, query.attributes, 0, controls, None, seconds, 0)
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+    def receive(self) -> dict[bytes, Entry] | None:
+        """The entries found, by objectGUID, without those that have to be read in parts; None before they are here.
+
+        Raises python-ldap's exceptions if the connection is broken.
+        """
+        try:
+            rows, _ = next_answer(self.connection.ldap, self._message, 0.0, whole=True)
+        except ldap.TIMEOUT:
+            return None
+        except BROKEN:
+            raise
+        except ldap.LDAPError:  # such as that there is no such object
+            rows = []
+        measurements.listener.used(self.connection.url, "read", perf_counter() - self._began)
+        found = {}
+        for dn, values in rows:
+            if dn is not None and values.keys() <= self._asked and "objectGUID" in values:
+                hide_deleted(values, self._links)
+                found[values["objectGUID"][0]] = Entry(dn, values, self._asked, server=self.connection.url)
+        return found

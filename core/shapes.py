@@ -376,6 +376,12 @@ class Encoded(bytes):
     """A record as JSON."""
 
 
+class EncodedWhole(dict[str, Any]):
+    """A record as JSON, and besides some of its members as they are. Only a whole answer may be one."""
+
+    json: Encoded
+
+
 _NO_ITEMS = b'{"items":['
 
 
@@ -386,6 +392,8 @@ def encode_json(value: Any) -> bytes:
     """
     if isinstance(value, Encoded):
         return value
+    if isinstance(value, EncodedWhole):
+        return value.json
     if isinstance(value, dict) and (items := value.get("items")) and isinstance(items[0], Encoded):
         return _NO_ITEMS + b",".join(items) + encode_json({**value, "items": []}).removeprefix(_NO_ITEMS)
     try:

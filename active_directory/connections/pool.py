@@ -23,6 +23,7 @@ from active_directory.connections.connection import (
 )
 from active_directory.connections.measurements import connecting, note_asked
 from active_directory.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
+from active_directory.event_loop import require_thread
 
 Opener = Callable[[str, ServerSettings, float], Connection]
 
@@ -94,6 +95,7 @@ class Pool:
         ``new`` asks for a new connection, which replaces the least recently used one if the pool is full. ``server``
         allows only that one.
         """
+        require_thread()
         began = perf_counter()
         try:
             return self._acquire(deadline, new=new, server=server)
@@ -101,7 +103,7 @@ class Pool:
             measurements.listener.waited(perf_counter() - began)
 
     def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
-        wanted = server or self._preferred_server()
+        wanted = server or self.preferred_server()
         with self._lock:
             while not self._idle and self._open >= self._settings.pool_size:
                 self._wait(deadline)
@@ -133,7 +135,7 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    def _preferred_server(self) -> str | None:
+    def preferred_server(self) -> str | None:
         """The server that all processes prefer at the moment, unless it has just failed here."""
         if len(self._settings.urls) == 1:
             return None
@@ -179,7 +181,7 @@ class Pool:
 
     def order(self, wanted: str | None = None) -> list[str]:
         """The servers in the order to try: the one wanted or preferred, the others as configured, then failed ones."""
-        first, now = wanted or self._preferred_server(), time.monotonic()
+        first, now = wanted or self.preferred_server(), time.monotonic()
         return sorted(self._settings.urls, key=lambda url: (url != first, self._penalties.get(url, 0) > now))
 
     def close(self) -> None:

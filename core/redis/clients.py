@@ -28,6 +28,8 @@ from redis.sentinel import (
     SentinelManagedSSLConnection,
 )
 
+from active_directory import is_on_loop
+from core.redis.on_loop import RedisOnLoop
 from core.redis.urls import Sentinels, sentinels_of, tls_of
 
 logger = structlog.get_logger(__name__)
@@ -220,6 +222,7 @@ class QuickRedis:
         self._pool = connection_pool(
             url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
+        self._on_loop = RedisOnLoop(self._pool.make_connection)
         self._without = without
         self._own = local()
         self._lock = Lock()
@@ -237,6 +240,8 @@ class QuickRedis:
         """Send a command and return the answer. Raises RedisUnavailable."""
         if monotonic() < self._pause_ends:
             raise RedisUnavailable
+        if is_on_loop():
+            return self._on_loop.execute(command)
         try:
             connection = getattr(self._own, "connection", None)
             if connection is None:

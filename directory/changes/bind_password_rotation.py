@@ -46,7 +46,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
 from directory.policies.password_policy import generate_password, policy_of
 from directory.queries import bind_attempts
-from directory.shapes.kinds import kind_of
+from directory.shapes.kinds import kind_of_entry
 
 PASSWORD_LENGTH: Final = 64
 """64 characters from an alphabet of 68 are 389 bits."""
@@ -87,7 +87,7 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
     call = replace(call, directory=DirectoryRef(id=row.id, name=row.name, client_id=row.client_id))
     intent = log.Intent(
         operation="directories.rotate-password",
-        target=log.TargetRef(id=entry.guid, kind=str(kind_of(entry.object_classes)), distinguished_name=entry.dn),
+        target=log.TargetRef(id=entry.guid, kind=str(kind_of_entry(entry)), distinguished_name=entry.dn),
         changes=[{"attribute": "unicodePwd", "before": [SECRET], "after": [SECRET]}],
         evidence=evidence_of(write, entry=entry, schema=client.schema),
     )

@@ -36,7 +36,7 @@ from directory.lookup.access import client_of
 from directory.lookup.replication import require_all_absent
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import NAME_ATTID
-from directory.shapes.kinds import kind_of
+from directory.shapes.kinds import kind_of_entry
 from directory.shapes.modifications import Step, referenced_names
 from directory.shapes.object_references import ReferenceForm, identifiers_in, reference_forms
 from directory.shapes.proposal import AttributeChange, DependentChange, Proposal
@@ -221,7 +221,7 @@ def describe_references(
         return {
             "name": name,
             "id": str(guid),
-            "kind": None if entry is None else kind_of(entry.object_classes).value,
+            "kind": None if entry is None else kind_of_entry(entry).value,
             "accountName": None if entry is None else entry.text("sAMAccountName"),
         }
 

@@ -29,7 +29,7 @@ from directory.lookup.prefetch import prefetch_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, require_name_still_taken
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.reading import read_record
-from directory.shapes.kinds import RESOURCES, kind_of
+from directory.shapes.kinds import RESOURCES, kind_of_entry
 from directory.shapes.modifications import Delta, Step
 from directory.shapes.proposal import Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, version_of
@@ -68,7 +68,7 @@ def find_target(call: Call, resource: str, id: UUID, *attributes: str) -> tuple[
 def target_of(entry: Entry) -> Target:
     return Target(
         id=entry.guid,
-        kind=kind_of(entry.object_classes),
+        kind=kind_of_entry(entry),
         distinguished_name=entry.dn,
         version=version_of(entry),
         account_name=entry.text("sAMAccountName"),

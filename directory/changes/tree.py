@@ -55,7 +55,7 @@ from directory.protection.rules import (
 )
 from directory.queries.reading import read_record
 from directory.security.access_control import descriptor_of
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS, RESOURCES, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS, RESOURCES, Kind, kind_of_entry, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import name_problem
@@ -122,7 +122,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
         changes=(AttributeChange("distinguishedName", (entry.dn, *names), ()), *_before_image(client.schema, entry)),
         write=write,
         answer=lambda: None,
-        requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
+        requires=frozenset(permission_for("delete", kind_of_entry(each)) for each in (entry, *below)),
         protected=protected,
         risk=Risk.DESTRUCTIVE,
         warnings=_warnings(client, visibility_of(call).confined(entry), below) if call.dry_run else (),
@@ -235,7 +235,7 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
 
 def _count_kinds(entries: Sequence[Entry]) -> str:
     """The number of entries of each kind, the most frequent first: "9 users, 2 groups"."""
-    counts = Counter(kind_of(entry.object_classes) for entry in entries)
+    counts = Counter(kind_of_entry(entry) for entry in entries)
     return ", ".join(
         f"{count} {'other ' * (kind is Kind.OBJECT)}{KINDS[kind].singular if count == 1 else KINDS[kind].many}"
         for kind, count in counts.most_common()
@@ -286,7 +286,7 @@ def _move_risk(client: Client, entry: Entry) -> str | None:
 
     Other group policies may apply to the accounts in a moved container, and other people may administer them.
     """
-    if kind_of(entry.object_classes) is Kind.ORGANIZATIONAL_UNIT:
+    if kind_of_entry(entry) is Kind.ORGANIZATIONAL_UNIT:
         return message("it moves an organizational unit")
     if not has_children(client, entry):
         return None
@@ -307,7 +307,7 @@ def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposa
     old = DistinguishedName.parse(entry.dn)
     rdn = make_rdn(old.rdn_attribute, name)
     write = None if name == entry.text("name") else Rename(entry.dn, rdn)
-    kind = kind_of(entry.object_classes)
+    kind = kind_of_entry(entry)
     return _propose_new_dn(
         call,
         entry,

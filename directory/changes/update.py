@@ -31,7 +31,7 @@ from directory.lookup.visibility import visibility_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
 from directory.protection.rules import contains_protected, require_may_write
 from directory.shapes.inputs import AccountPart, AttributeUpdates, GroupPart, attribute_names, pointer
-from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of_entry, permission_for
 from directory.shapes.modifications import (
     Delta,
     Step,
@@ -90,7 +90,7 @@ def propose_update(
     if account is not None and "password_never_expires" in account.model_fields_set:
         wanted.append(RESULTANT_POLICY)
     entry, protected = find_target(call, resource, id, *wanted)
-    kind = kind_of(entry.object_classes)
+    kind = kind_of_entry(entry)
     names = attribute_names(updates)
     if not protected and names & _POLICY_LINKS:
         protected = require_may_write(call, protected=contains_protected(client, entry.dn))

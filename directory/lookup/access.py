@@ -28,7 +28,7 @@ from directory import errors
 from directory.lookup.connection import get_client, note_protection_changes
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.replication import require_absent, require_all_absent
-from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.kinds import Kind, kind_of_entry
 
 Reference = UUID | DistinguishedName
 """How a caller names an object."""
@@ -80,7 +80,7 @@ def find_object(
     """
     entry = _find(call, reference, (*_CHECKED_ATTRIBUTES, *attributes), computed, is_confined=True, coalesce=coalesce)
     require_inside_scopes(call, entry.dn)
-    if kinds is not None and kind_of(entry.object_classes) not in kinds:
+    if kinds is not None and kind_of_entry(entry) not in kinds:
         raise errors.ObjectNotFound
     return entry
 

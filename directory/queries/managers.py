@@ -14,7 +14,7 @@ from directory.lookup.visibility import may_see_confidential
 from directory.queries.reading import read_record
 from directory.queries.searches.definitions import Search, SearchQuery
 from directory.shapes.inputs import ByDnQuery, ReadQuery
-from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.kinds import Kind, kind_of_entry
 from directory.shapes.record import DirectoryObject, Manager, readable_name, unreadable_reason
 
 MANAGER: Final = "manager"
@@ -89,7 +89,7 @@ def read_with_manager(
 def _manager(entry: Entry) -> Manager:
     return {
         "id": str(entry.guid),
-        "kind": kind_of(entry.object_classes),
+        "kind": kind_of_entry(entry),
         "distinguishedName": entry.dn,
         "name": entry.text("name"),
         "displayName": entry.text("displayName"),

@@ -5,10 +5,10 @@ from time import monotonic, sleep
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from active_directory import Entry, Equals, Filter, Or
+from active_directory import Entry, Equals, Filter, Or, guid_to_text
 from core.call import Call
 from core.errors import InvalidRequest
-from core.shapes import load_query
+from core.shapes import EncodedWhole, load_query
 from core.text.messages import message
 from directory import errors
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
@@ -20,9 +20,19 @@ from directory.protection.state import MAX_SHOWN_AGE
 from directory.queries.member_counts import member_counts
 from directory.queries.searches.definitions import SEARCHES, SearchQuery
 from directory.queries.searches.search import run_search
-from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.encoded import encoder_of
+from directory.shapes.kinds import Kind, kind_of_entry
 from directory.shapes.proposal import Target
-from directory.shapes.record import DirectoryObject, ObjectIdentity, readable_name, renderer_for, version_of
+from directory.shapes.record import (
+    COMPUTED_CONTROL,
+    PARENT_ID,
+    DirectoryObject,
+    ObjectIdentity,
+    Renderer,
+    readable_name,
+    renderer_for,
+    version_of,
+)
 
 _Answer = TypeVar("_Answer")
 
@@ -43,10 +53,12 @@ def read_record(
     attributes: Collection[str] | None = None,
     also: tuple[str, ...] = (),
     extend: Callable[[DirectoryObject, Entry], None] | None = None,
+    encode: bool = False,
 ) -> DirectoryObject:
     """The record of the object a caller names; raises as `find_object` and `select`.
 
-    `extend` adds to it from the entry, as the caller may see it, which is read with `also`, too.
+    `extend` adds to it from the entry, as the caller may see it, which is read with `also`, too. `encode` allows an
+    EncodedWhole, with the members of ObjectIdentity.
 
     The answer is only an ObjectIdentity where the caller already has this version (`Call.knows`; the surface then
     answers 304), and where the caller may not read objects, such as after a change of one. Raises DirectoryDenied when
@@ -69,6 +81,8 @@ def read_record(
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
     control = None if policies is None else computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
+    if encode and not (call.scopes or extend or Kind.GROUP in kinds):
+        return _encoded(renderer, entry, protected=protected, computed_control=control)
     seen = visibility_of(call).confined(entry) if call.scopes else entry
     version = _version_for(call, entry) if call.scopes else None
     record = renderer.render_whole(seen, protected=protected, computed_control=control, version=version)
@@ -77,6 +91,23 @@ def read_record(
     if extend is not None:
         extend(record, seen)
     return record
+
+
+def _encoded(renderer: Renderer, entry: Entry, *, protected: bool, computed_control: int | None) -> DirectoryObject:
+    parents = entry.values(PARENT_ID)
+    whole = EncodedWhole(
+        id=guid_to_text(entry.values("objectGUID")[0]),
+        kind=kind_of_entry(entry),
+        distinguishedName=entry.dn,
+        version=version_of(entry),
+    )
+    whole.json = encoder_of(renderer).encode(
+        entry,
+        protected=protected,
+        parent_id=guid_to_text(parents[0]) if parents else None,
+        computed_control=(entry.integer(COMPUTED_CONTROL) or 0) if computed_control is None else computed_control,
+    )
+    return cast(DirectoryObject, whole)
 
 
 def visible_version(call: Call, target: Target) -> str | None:
@@ -107,7 +138,7 @@ def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) ->
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
     identity: ObjectIdentity = {
         "id": str(entry.guid),
-        "kind": kind_of(entry.object_classes),
+        "kind": kind_of_entry(entry),
         "distinguishedName": entry.dn,
         "version": _version_for(call, entry),
     }

@@ -19,7 +19,7 @@ from directory.protection.state import protection_state
 from directory.queries.account_searches import USER_ACCOUNT_CONTROL
 from directory.queries.searches.definitions import SCOPES
 from directory.queries.searches.filters import past_user_index
-from directory.shapes.kinds import RESOURCES, Kind, kind_of
+from directory.shapes.kinds import RESOURCES, Kind, kind_of_entry
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import AttributeChange, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES
@@ -83,7 +83,7 @@ class Account:
 
     @property
     def kind(self) -> str:
-        return kind_of(self.entry.object_classes).value if self.entry else ""
+        return kind_of_entry(self.entry).value if self.entry else ""
 
     @property
     def refusal(self) -> GatewayError | None:
@@ -130,7 +130,7 @@ def find_accounts(
     each = client.search(unit, SCOPES[scope], condition, attributes, patient=True)
     found = sorted(
         # What may be listed, but not read, is none.
-        (entry for entry in each if "objectGUID" in entry and (is_exact or kind_of(entry.object_classes) in wanted)),
+        (entry for entry in each if "objectGUID" in entry and (is_exact or kind_of_entry(entry) in wanted)),
         key=lambda entry: entry.dn.casefold(),
     )
     first = {entry.guid: entry.dn for entry in found[:limit]}
@@ -179,7 +179,7 @@ def assess_named(
         inside = [
             entry
             for entry in accounts_found
-            if kind_of(entry.object_classes) in (Kind.USER, Kind.COMPUTER) and is_within_any(entry.dn, (unit_entry.dn,))
+            if kind_of_entry(entry) in (Kind.USER, Kind.COMPUTER) and is_within_any(entry.dn, (unit_entry.dn,))
         ]
     assessed = {
         account.id: account for account in assess(client, inside, action, more_privileged_people=more_privileged_people)

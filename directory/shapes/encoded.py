@@ -87,6 +87,12 @@ class Encoder:
         )
 
 
+@lru_cache(maxsize=256)
+def encoder_of(renderer: Renderer) -> Encoder:
+    """The encoder of a renderer that is kept."""
+    return Encoder(renderer)
+
+
 @lru_cache(maxsize=1024)
 def _head(values: tuple[bytes, ...]) -> tuple[Kind, bytes, bytes]:
     classes, kind = classify(values)

@@ -7,9 +7,10 @@ batches, agent tools and console pages are made from these declarations.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
-from active_directory import ANYTHING, And, Equals, Filter, Not
+from active_directory import ANYTHING, And, Entry, Equals, Filter, Not
 from core.text.messages import Message, message
 
 
@@ -195,6 +196,16 @@ def kind_of(object_classes: Iterable[str]) -> Kind:
         if name in names:
             return kind
     return Kind.CONTAINER if names and names[-1] == "container" else Kind.OBJECT
+
+
+def kind_of_entry(entry: Entry) -> Kind:
+    """The kind of an entry that was read with objectClass."""
+    return _kind_of_values(tuple(entry.values("objectClass")))
+
+
+@lru_cache(maxsize=1024)
+def _kind_of_values(values: tuple[bytes, ...]) -> Kind:  # a directory has few combinations of classes
+    return kind_of(value.decode("utf-8", "replace") for value in values)
 
 
 def resource_of(kind: str | None) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 import structlog
 
-from active_directory import is_credential
+from active_directory import is_credential, is_on_loop
 from core import tracing
+from core.background_writer import BackgroundWriter
 from core.configuration import BadConfiguration
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -50,9 +51,23 @@ def write_access_line(line: Event, *, is_unimportant: bool) -> None:
         return
     at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     named = {"event": "request", "level": logging.getLevelName(level).lower(), "logger": _access.name}
+    whole = {"timestamp": at, **line, **named}
+    if is_on_loop():
+        _access_lines.add(whole)
+    else:
+        _write([whole])
+
+
+def _write(lines: Iterable[Event]) -> bool:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LineHandler):
-            handler.write({"timestamp": at, **line, **named})
+            for line in lines:
+                handler.write(line)
+    return True
+
+
+_access_lines: BackgroundWriter[Event] = BackgroundWriter("access-lines", _write)
+"""What is answered on the event loop. Whoever reads standard output may be slow, which must not hold up the loop."""
 
 
 def _rendered(event: Event, processors: Iterable[Any]) -> Any:

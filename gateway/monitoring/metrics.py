@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,14 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 def count_request(name: str, method: str | None, status: int, seconds: float) -> None:
     """Count one answered request. `name` is from the code: clients must not be able to create new labels."""
-    _requests.labels(name, method if method in _METHODS else "other", status).inc()
-    _seconds.labels(name).observe(seconds)
+    counted, measured = _of_request(name, method if method in _METHODS else "other", status)
+    counted.inc()
+    measured.observe(seconds)
+
+
+@lru_cache(maxsize=4096)
+def _of_request(name: str, method: str | None, status: int) -> tuple[Counter, Histogram]:
+    return _requests.labels(name, method, status), _seconds.labels(name)
 
 
 def count_refusal(policy: str) -> None:

@@ -1,5 +1,6 @@
 """`fields=`: reads of objects that answer only the members that the caller names (docs/api.md#some-members)."""
 
+import json
 from collections.abc import Collection
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -10,7 +11,7 @@ from core.call import RecordStream
 from core.errors import InvalidRequest
 from core.operation import Effect, Operation
 from core.paging import Page
-from core.shapes import CommaList, Query, load_query
+from core.shapes import CommaList, EncodedWhole, Query, load_query
 from core.text.messages import message
 from directory.shapes.record import DirectoryObject
 
@@ -64,6 +65,8 @@ def take_fields(operation: Operation, query: dict[str, str]) -> frozenset[str] |
 
 def only_fields(body: Any, fields: Collection[str]) -> Any:
     """The answer, an object or a page of them, with these members alone."""
+    if isinstance(body, EncodedWhole):
+        body = json.loads(body.json)
     if "items" in body:
         return {**body, "items": [only_fields(record, fields) for record in body["items"]]}
     return {name: value for name, value in body.items() if name in fields}

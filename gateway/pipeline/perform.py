@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from active_directory import servers_asked
+from active_directory import is_on_loop, servers_asked
 from approvals import queue
 from approvals.states import retry_after
 from audit import log
@@ -68,7 +68,8 @@ def _read(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[A
     """Return a read's answer with its replication header, which a refusal carries, too."""
     with servers_asked() as servers:
         try:
-            with nullcontext() if call.surface is Surface.WORKER else short_queries():
+            # On the event loop there are no queries at all.
+            with nullcontext() if call.surface is Surface.WORKER or is_on_loop() else short_queries():
                 result = operation.function(call, **accepted.kwargs)
         except GatewayError as refusal:
             refusal.headers |= _replication_headers(call, servers)

@@ -1,5 +1,7 @@
 """The ASGI application that granian serves. It receives a whole request before it gives it to a thread.
 
+Reads that need no thread are answered on the event loop (`StraightWay.answer_on_loop`).
+
 So no thread waits for a client: granian receives the headers, at a few kilobytes per connection, `requests` receives
 the body, and a streamed answer is made block by block (`Blocks`): a thread makes one block and serves other requests
 until the client has taken it.
@@ -145,6 +147,10 @@ class RequestGateway:
         environ[ARRIVED_AT] = perf_counter()
         size = await self._bodies.receive(environ, receive)
         try:
+            straight = await self._straight_way.answer_on_loop(environ)
+            if straight is not None:
+                await _send_whole(Answer(*straight, None), send)
+                return
             threads = self._health_threads if environ["PATH_INFO"] == HEALTH_PATH else self._threads
             run_in_turn = partial(threads.do, claimant=self._claimants.find(environ))
             deadline = Deadline(time.monotonic() + self._request_seconds)
@@ -181,12 +187,17 @@ async def _await_answer(
     return await future
 
 
-async def _send(answered: Answer, run_in_turn: RunInTurn, receive: Receive, send: Send) -> None:
+async def _send_whole(answered: Answer, send: Send) -> None:
     await send({"type": "http.response.start", "status": answered.status, "headers": answered.headers})
+    await send({"type": "http.response.body", "body": answered.body, "more_body": False})
+
+
+async def _send(answered: Answer, run_in_turn: RunInTurn, receive: Receive, send: Send) -> None:
     blocks = answered.rest
     if blocks is None:
-        await send({"type": "http.response.body", "body": answered.body, "more_body": False})
+        await _send_whole(answered, send)
         return
+    await send({"type": "http.response.start", "status": answered.status, "headers": answered.headers})
     gone = asyncio.ensure_future(_disconnected(receive))
     block = answered.body
     try:

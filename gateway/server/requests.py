@@ -75,6 +75,19 @@ def environ_of(scope: Scope) -> Environ:
     return environ
 
 
+WITHOUT_HEADERS = frozenset(
+    environ_of(
+        {
+            **dict.fromkeys(("method", "http_version", "scheme"), ""),
+            **dict.fromkeys(("server", "client"), ("", "")),
+            **dict.fromkeys(("raw_path", "query_string"), b""),
+            "headers": (),
+        }
+    )
+)
+"""The variables of a request without any header."""
+
+
 class Bodies:
     """The request bodies of this process. Each has `seconds` to arrive; together they take at most `capacity` bytes.
 

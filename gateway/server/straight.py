@@ -9,15 +9,16 @@ of its own: it calls what the middleware, the views and the pipeline call, in th
 from dataclasses import replace
 from functools import lru_cache, partial
 from io import BytesIO
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final
 
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, SynchronousOnlyOperation
 from django.core.handlers.wsgi import WSGIRequest
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 
+from active_directory import WouldBlock, is_on_loop, run_on_loop
 from core import tracing
 from core.call import Surface
 from core.ip_addresses import AddressList
@@ -31,7 +32,7 @@ from gateway.middleware.compression import MIN_BYTES, choose_coding, compress
 from gateway.middleware.people import BrowserSecurityMiddleware
 from gateway.middleware.rate_limit import COUNTED, ConfiguredLimits
 from gateway.middleware.request_id import ARRIVED_AT, begin_request, end_request
-from gateway.server.requests import Environ
+from gateway.server.requests import WITHOUT_HEADERS, Environ
 from gateway.surfaces.reading import parse_query, read_versions
 from gateway.surfaces.rendering import record_shape, rendered_answer
 from gateway.surfaces.routes import Route, find_route
@@ -46,15 +47,16 @@ KNOWN_HEADERS: Final = frozenset(
     {
         *("HTTP_X_API_KEY", "HTTP_X_CLIENT_ID", "HTTP_IF_NONE_MATCH", "HTTP_X_REQUEST_ID", "HTTP_HOST"),
         *("HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_ACCEPT_ENCODING"),
-        *(
-            "HTTP_ACCEPT",
-            "HTTP_ACCEPT_LANGUAGE",
-            "HTTP_USER_AGENT",
-            "HTTP_CONNECTION",
-            "HTTP_COOKIE",
-        ),  # nothing here depends on them
+        # Nothing here depends on these.
+        *("HTTP_ACCEPT", "HTTP_ACCEPT_LANGUAGE", "HTTP_USER_AGENT", "HTTP_CONNECTION", "HTTP_COOKIE"),
     }
 )
+_KNOWN_VARIABLES: Final = KNOWN_HEADERS | WITHOUT_HEADERS
+
+_TIMES: Final = 20
+_SECONDS: Final = 0.1
+"""What threads had to answer so often on end is left to them for so long."""
+_MOST_KINDS: Final = 1000
 
 
 def _read_of(route: Route) -> Operation | None:
@@ -73,27 +75,62 @@ class StraightWay:
         self._limits = ConfiguredLimits()
         self._proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
         self._security_headers = lru_cache(maxsize=256)(_security_headers)
+        self._left_to_threads: dict[tuple[str, str], tuple[int, float]] = {}
+
+    async def answer_on_loop(self, environ: Environ) -> Straight | None:
+        """The answer to a request, without a thread; None if a thread has to answer it.
+
+        What threads had to answer again and again is left to them for a moment: it needs more than a fresh cache.
+        """
+        route = self._find_route(environ)
+        if route is None:
+            return None
+        kind = route.name, environ["QUERY_STRING"]
+        times, until = self._left_to_threads.get(kind, (0, 0.0))
+        if times >= _TIMES and monotonic() < until:
+            return None
+        try:
+            answer = await run_on_loop(partial(self._try, environ, route))
+        except (WouldBlock, SynchronousOnlyOperation):  # Django's own, before it would wait for a database
+            if len(self._left_to_threads) >= _MOST_KINDS:
+                self._left_to_threads.clear()
+            self._left_to_threads[kind] = times + 1, monotonic() + _SECONDS
+            return None
+        if times:
+            self._left_to_threads.pop(kind, None)
+        return answer
 
     def answer(self, environ: Environ) -> Straight | None:
         """The answer to a request; None if it has to go the general way."""
-        if environ["REQUEST_METHOD"] != "GET" or "HTTP_X_API_KEY" not in environ or tracing.IS_ON:
-            return None
-        if not all(name in KNOWN_HEADERS for name in environ if name.startswith(("HTTP_", "CONTENT_"))):
-            return None
-        path = environ["PATH_INFO"]
-        route = find_route(path) if len(path) + len(environ["QUERY_STRING"]) < MAX_URI_LENGTH else None
-        operation = None if route is None else _read_of(route)
-        if route is None or operation is None:
+        route = self._find_route(environ)
+        if route is None:
             return None
         database = connections[DEFAULT_DB_ALIAS]
         if not database.in_atomic_block:
             database.close_if_unusable_or_obsolete()  # as Django does before and after each request
+        return self._try(environ, route)
+
+    @staticmethod
+    def _find_route(environ: Environ) -> Route | None:
+        """The route of a request whose headers are all known, and which may be answered here."""
+        if environ["REQUEST_METHOD"] != "GET" or "HTTP_X_API_KEY" not in environ or tracing.IS_ON:
+            return None
+        if any(name.startswith(("HTTP_", "CONTENT_")) for name in environ.keys() - _KNOWN_VARIABLES):
+            return None
+        path = environ["PATH_INFO"]
+        route = find_route(path) if len(path) + len(environ["QUERY_STRING"]) < MAX_URI_LENGTH else None
+        return None if route is None or _read_of(route) is None else route
+
+    def _try(self, environ: Environ, route: Route) -> Straight | None:
         try:
-            return self._answer(environ, path, operation, route)
+            return self._answer(environ, route)
+        except SynchronousOnlyOperation:
+            raise
         except Exception:  # noqa: BLE001 - nothing is hidden: the general way records and tells it
             return None
 
-    def _answer(self, environ: Environ, path: str, operation: Operation, route: Route) -> Straight | None:
+    def _answer(self, environ: Environ, route: Route) -> Straight | None:
+        path, operation = environ["PATH_INFO"], route.operations["GET"]
         started = environ.get(ARRIVED_AT) or perf_counter()
         address = client_address_of(environ, self._proxies)
         seen_as = {name: environ[name] for name in _SEEN_AS if name in environ}
@@ -102,8 +139,11 @@ class StraightWay:
             return None
         limits = None
         if self._limits.enabled:
-            limits = environ[COUNTED] = self._limits.of(path, operation)
-            self._limits.count(limits, address)
+            limits = environ.get(COUNTED)
+            if limits is None:
+                limits = self._limits.of(path, operation)
+                self._limits.count(limits, address)
+                environ[COUNTED] = limits
             if limits.exceeded:
                 return None
         id = begin_request(environ)
@@ -117,7 +157,8 @@ class StraightWay:
         try:
             answer = pipeline.read_unrecorded(operation, call, inputs)
         except Exception as refusal:
-            environ[REFUSED] = refusal  # so that nobody waits twice for a directory that does not answer
+            if not is_on_loop():
+                environ[REFUSED] = refusal  # so that nobody waits twice for a directory that does not answer
             raise
         finally:
             current_limits.reset(token)

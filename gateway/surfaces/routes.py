@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,8 @@ from core.operation import Operation
 PROGRAM_PATHS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/", "/calendar.ics/")
 """Below these paths session cookies are not even read."""
 
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_GUID = re.compile(r"(?<=/)[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![^/])")
+"""A whole segment of a path."""
 _ANY_ID = str(UUID(int=0))
 """Stands for any identifier."""
 
@@ -59,13 +60,18 @@ def metric_label(request: HttpRequest) -> str:
 
 def find_route(path: str) -> Route | None:
     """Resolve a path, with all its identifiers replaced by one, so that they share an entry of the cache."""
-    parts = path.split("/")
-    identifiers = iter([part for part in parts if _GUID.fullmatch(part)])
-    route = _resolve("/".join(_ANY_ID if _GUID.fullmatch(part) else part for part in parts), settings.ROOT_URLCONF)
+    found: list[str] = []
+
+    def stand_in(match: re.Match[str]) -> str:
+        found.append(match[0])
+        return _ANY_ID
+
+    route = _resolve(_GUID.sub(stand_in, path), settings.ROOT_URLCONF)
     if route is None or not route.arguments:
         return route
+    identifiers = iter(found)
     arguments = {name: next(identifiers) if value == _ANY_ID else value for name, value in route.arguments.items()}
-    return replace(route, arguments=arguments)
+    return Route(route.view, route.name, route.operations, arguments)
 
 
 @lru_cache(maxsize=4096)

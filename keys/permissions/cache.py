@@ -18,6 +18,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.utils import timezone
 
+from active_directory import WouldBlock, is_on_loop
+from core.database.on_loop import RowOnLoop
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Person, Role
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant
@@ -47,6 +49,7 @@ _READ_STATE = {
     "sqlite": "SELECT 1, token FROM keys_accessstate",
     "postgresql": "SELECT count(*), string_agg(token::text, '' ORDER BY token) FROM keys_accessstate",
 }
+_on_loop = RowOnLoop(_READ_STATE)
 # One statement, so that nobody sees a state in between. Its new token keeps earlier states from coming back, and SKIP
 # LOCKED keeps simultaneous readers from waiting for each other.
 _COMPACT = (
@@ -80,6 +83,11 @@ class _TriggerCheck:
             self._is_complete = not unwatched
         return self._is_complete
 
+    @property
+    def was_complete(self) -> bool:
+        """Whether they have been found complete."""
+        return self._is_complete is True
+
 
 _trigger_check = _TriggerCheck()
 
@@ -101,6 +109,11 @@ def read_state() -> State | None:
 
     That is so inside a transaction: on PostgreSQL it adds a single token, however much it changes.
     """
+    if is_on_loop():
+        count, state = _on_loop.read()
+        if count > MAX_STATE_TOKENS or not _trigger_check.was_complete:
+            raise WouldBlock
+        return state
     database = connections[DEFAULT_DB_ALIAS]  # Django's proxy looks it up for each attribute
     if database.in_atomic_block or not _trigger_check.is_complete:
         return None
@@ -109,9 +122,7 @@ def read_state() -> State | None:
         row = cursor.fetchone()
         if row is None:
             return None
-        count: int
-        state: State | None
-        count, state = row
+        count, state = cast(tuple[int, State | None], row)
         if count > MAX_STATE_TOKENS:
             cursor.execute(_COMPACT)
     return state

@@ -85,7 +85,9 @@ def declare_ordinary_operations(
     def read_one(call: Call, reference: Reference, query: ReadQuery) -> DirectoryObject:
         if isinstance(query, ReadUser) and query.expand is not None:
             return read_with_manager(call, reference, kinds=declared.kinds, attributes=query.attributes)
-        return read_record(call, reference, kinds=declared.kinds, attributes=query.attributes)
+        # A single answer of /api is sent as it is, and nothing else looks into it.
+        encode = call.surface is Surface.API
+        return read_record(call, reference, kinds=declared.kinds, attributes=query.attributes, encode=encode)
 
     @declare_as(
         "read-by-dn",

@@ -27,7 +27,7 @@ from core.text.messages import message
 from directory.lookup.access import client_of, find_object, has_children, is_within_any
 from directory.protection.rules import contains_protected, is_protected
 from directory.security.trustees import Trustee, find_trustees
-from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
+from directory.shapes.kinds import RESOURCES, Kind, kind_of_entry, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from keys.models import ApiKey, Person
 from keys.models.api_keys import valid_keys
@@ -208,7 +208,7 @@ def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: 
 
 def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     """The operations for an object of this kind, with what its protection requires."""
-    client, kind = client_of(call), kind_of(entry.object_classes)
+    client, kind = client_of(call), kind_of_entry(entry)
     resource = resource_of(kind)
     protected = is_protected(client, entry)
     holds = protected or (has_children(client, entry) and contains_protected(client, entry.dn))

@@ -41,11 +41,11 @@ class BothWays:
         self.straight_way, self._general = StraightWay(), ClientHandler()
 
     def straight(self, path: str, method: str = "GET", **headers: str) -> Answer | None:
-        answer = self.straight_way.answer(self._environ(path, method, headers))
+        answer = self.straight_way.answer(self.environ(path, method, headers))
         return None if answer is None else Answer(*answer, None)
 
     def general(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        response: Any = self._general(self._environ(path, method, headers))
+        response: Any = self._general(self.environ(path, method, headers))
         named = [(name.encode(), value.encode()) for name, value in response.items()]
         return Answer(response.status_code, named, response.content, None)
 
@@ -59,7 +59,7 @@ class BothWays:
         return straight
 
     @staticmethod
-    def _environ(path: str, method: str, headers: dict[str, str]) -> dict[str, Any]:
+    def environ(path: str, method: str, headers: dict[str, str]) -> dict[str, Any]:
         named = {"Host": "localhost", "X-Request-Id": "one", **{n.replace("_", "-"): v for n, v in headers.items()}}
         environ: dict[str, Any] = RequestFactory().generic(method, path, content_type="", headers=named).environ
         return environ
@@ -177,35 +177,40 @@ def test_a_change_of_access_counts_at_the_next_read(
     path = f"/api/ad/users/{ada}"
     later = timezone.now() + timedelta(days=1)
 
-    def end(integration: Integration, change: str) -> None:
-        key = integration.key
-        match change:
-            case "revoked":
-                ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
-            case "expired":
-                ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now())
-            case "moved":
-                ApiKey.objects.filter(pk=key.pk).update(allowed_addresses=["203.0.113.0/24"])
-            case "owner":
-                type(key.owner).objects.filter(pk=key.owner.pk).update(is_active=False)
-            case "role":
-                key.role.permissions.clear()
-            case "scopes":
-                elsewhere = directory.guid(directory.add_unit("Elsewhere", parent=organizational_unit))
-                type(key.role).objects.filter(pk=key.role.pk).update(scopes=as_scopes([elsewhere], connection))
-            case "link":
-                key.links.all().delete()
-
     headers = {"X_API_Key": make_integration(connection).value}
     assert min(_count_calls(lambda: ways.straight(path, **headers)) for _ in range(10)) < CALLS
 
-    for change in ("revoked", "expired", "moved", "owner", "role", "scopes", "link"):
+    for change in CHANGES:
         integration = make_integration(connection, expires_at=later)
         headers = {"X_API_Key": integration.value}
         for _ in range(2):
             assert ways.straight(path, **headers) is not None
         end(integration, change)
         assert ways.straight(path, **headers) is None, change
+
+
+CHANGES = ("revoked", "expired", "moved", "owner", "role", "scopes", "link")
+"""What ends the access of a key."""
+
+
+def end(integration: Integration, change: str) -> None:
+    key = integration.key
+    match change:
+        case "revoked":
+            ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
+        case "expired":
+            ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now())
+        case "moved":
+            ApiKey.objects.filter(pk=key.pk).update(allowed_addresses=["203.0.113.0/24"])
+        case "owner":
+            type(key.owner).objects.filter(pk=key.owner.pk).update(is_active=False)
+        case "role":
+            key.role.permissions.clear()
+        case "scopes":
+            connection = key.links.get().connection
+            type(key.role).objects.filter(pk=key.role.pk).update(scopes=as_scopes([UUID(int=1)], connection))
+        case "link":
+            key.links.all().delete()
 
 
 def _count_calls(do: Callable[[], object]) -> int:

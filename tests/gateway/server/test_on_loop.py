@@ -1,0 +1,172 @@
+"""Reads on the event loop, without threads: the same code, which never waits there but for what the loop watches."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from django.db import connection as database
+
+from core.configuration_sections import RateLimit
+from gateway.server.asgi import Answer
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.redis import RedisServer
+from tests.gateway.server.test_every_operation import Requests
+from tests.gateway.server.test_straight import CHANGES, BothWays, end
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.configuration import Configure
+
+ON_LOOP = frozenset({"computers.read", "contacts.read", "users.read"})
+"""The reads that need no thread once the caches are warm."""
+
+
+class Loop:
+    """Sends requests to the loop, and in threads those that it leaves to them."""
+
+    def __init__(self, ways: BothWays) -> None:
+        self.ways = ways
+
+    async def answer(self, path: str, **headers: str) -> Answer | None:
+        answer = await self.ways.straight_way.answer_on_loop(self.ways.environ(path, "GET", headers))
+        return None if answer is None else Answer(*answer, None)
+
+    async def in_thread(self, path: str, **headers: str) -> Answer | None:
+        def ask() -> Answer | None:
+            try:
+                return self.ways.straight(path, **headers)
+            finally:
+                database.close()
+
+        return await asyncio.to_thread(ask)
+
+    async def until_answered(self, path: str, **headers: str) -> Answer:
+        """As often as the loop leaves it to a thread, which then warms the caches."""
+        while (answer := await self.answer(path, **headers)) is None:
+            assert await self.in_thread(path, **headers) is not None, path
+        return answer
+
+
+@pytest.fixture
+def loop(transactional_db: None) -> Loop:
+    return Loop(BothWays())
+
+
+@pytest.fixture
+def integration(transactional_db: None, domain: Domain) -> Integration:
+    return make_integration(make_connection(domain))
+
+
+@pytest.fixture
+def path(directory: Directory, organizational_unit: str) -> str:
+    return f"/api/ad/users/{directory.add_user('Ada', parent=organizational_unit)}"
+
+
+def run(main: Callable[[], Awaitable[Any]]) -> None:
+    asyncio.run(asyncio.wait_for(main(), 300))
+
+
+@pytest.mark.sqlite
+def test_the_loop_answers_every_read_as_the_general_way_does_or_not_at_all(
+    integration: Integration, directory: Directory, organizational_unit: str, loop: Loop
+) -> None:
+    headers = {"X_API_Key": integration.value}
+    requests = dict(Requests(integration, directory, organizational_unit).all())
+    reads = {name: path for name, (method, path, _) in requests.items() if method == "GET"}
+    answered = set()
+
+    async def main() -> None:
+        for name in ON_LOOP:
+            await loop.until_answered(reads[name], **headers)
+        for name, path in reads.items():
+            if (answer := await loop.answer(path, **headers)) is not None:
+                answered.add(name)
+                same = await asyncio.to_thread(loop.ways.compare, path, **headers)
+                assert (answer.status, answer.body) == (same.status, same.body), name
+
+    run(main)
+    assert answered >= ON_LOOP
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_access_counts_at_the_next_read_on_the_loop(
+    integration: Integration, path: str, loop: Loop, change: str
+) -> None:
+    headers = {"X_API_Key": integration.value}
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        await asyncio.to_thread(_and_close, lambda: end(integration, change))
+        for _ in range(3):
+            assert await loop.answer(path, **headers) is None
+            assert await loop.in_thread(path, **headers) is None
+
+    run(main)
+
+
+def test_a_read_on_the_loop_counts_once(
+    integration: Integration, path: str, loop: Loop, configure: Configure, limited: None
+) -> None:
+    configure("RateLimiting", Enabled=True, Global=RateLimit(Requests=1000, WindowSeconds=600))
+    loop.ways = BothWays()
+    headers = {"X_API_Key": integration.value}
+
+    async def left() -> int:
+        answer = await loop.until_answered(path, **headers)
+        return int(dict(answer.headers)[b"RateLimit"].split(b";r=")[1].split(b";")[0])
+
+    async def main() -> None:
+        await left()
+        before = await left()
+        answers = await asyncio.gather(*(loop.answer(path, **headers) for _ in range(10)))
+        assert None not in answers
+        assert await left() == before - 11
+
+    run(main)
+
+
+@pytest.fixture
+def servers(domain: Domain, redis_server: RedisServer, request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = {"domain controller": domain.controller, "Redis": redis_server}
+    if database.vendor == "postgresql":
+        found["PostgreSQL"] = request.getfixturevalue("postgres")
+    return found
+
+
+@pytest.mark.parametrize("silent", ["domain controller", "Redis", "PostgreSQL"])
+def test_a_silent_server_does_not_hold_up_the_loop(
+    integration: Integration,
+    path: str,
+    loop: Loop,
+    silent: str,
+    servers: dict[str, Any],
+    configure: Configure,
+    limited: None,
+) -> None:
+    headers = {"X_API_Key": integration.value}
+    loop.ways = BothWays()
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        servers[silent].pause()
+        try:
+            asked = asyncio.gather(*(loop.answer(path, **headers) for _ in range(5)))
+            turns = 0
+            while not asked.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert asked.result() == [None] * 5
+            assert turns > 10
+        finally:
+            servers[silent].resume()
+        await loop.until_answered(path, **headers)
+
+    run(main)
+
+
+def _and_close(change: Callable[[], None]) -> None:
+    try:
+        change()
+    finally:
+        database.close()
