@@ -16,7 +16,7 @@ from active_directory.connections.measurements import Listener
 from lab.directory import Directory
 from lab.domain import Domain
 
-NAMES = ("objectGUID", "cn", "parentGUID", "memberOf", "msDS-User-Account-Control-Computed", "Description", "title")
+NAMES = ("objectGUID", "cn", "parentGUID", "memberOf", "msDS-User-Account-Control-Computed", "description", "title")
 
 
 class Loop:
