@@ -54,8 +54,6 @@ _LINKS = frozenset({"member", "memberOf"})
 _APART = 2
 """Connections per process for searches that keep a server busy; few of them run at a time."""
 _CONDITIONS_PER_SEARCH = 100
-_ON_LOOP = 3
-"""Objects that are read one after another on the event loop, each with those of others."""
 _GUIDS_PER_SEARCH = 50  # five times as fast as one by one; longer filters gain nothing
 
 
@@ -221,13 +219,8 @@ class Client:
         deleted: bool = False,
         of_domain: bool = False,
     ) -> dict[UUID, Entry]:
-        """Read the objects that exist, by objectGUID; see `read_each`.
-
-        On the event loop it reads a few that have to exist, and leaves all others to a thread.
-        """
+        """Read the objects that exist, by objectGUID; see `read_each`."""
         wanted = {guid.bytes_le: guid for guid in guids}
-        if is_on_loop() and len(wanted) <= _ON_LOOP and not deleted:
-            return {guid: self.read(guid, attributes, coalesce=True) for guid in wanted.values()}
         found = self.read_each(wanted, attributes, deleted=deleted, of_domain=of_domain)
         return {wanted[entry.values("objectGUID")[0]]: entry for entry in found}
 

@@ -106,25 +106,6 @@ def test_a_change_of_access_counts_at_the_next_read_on_the_loop(
     run(main)
 
 
-def test_a_confined_key_reads_on_the_loop_inside_its_scopes_alone(
-    domain: Domain, directory: Directory, organizational_unit: str, loop: Loop
-) -> None:
-    inside, outside = (directory.add_unit(name, parent=organizational_unit) for name in ("Inside", "Outside"))
-    key = make_integration(make_connection(domain), scopes=[directory.guid(inside)])
-    headers = {"X_API_Key": key.value}
-    own, other = (f"/api/ad/users/{directory.add_user(parent=unit)}" for unit in (inside, outside))
-
-    async def main() -> None:
-        answer = await loop.until_answered(own, **headers)
-        same = await asyncio.to_thread(_and_close, partial(loop.ways.compare, own, **headers))
-        assert answer.body == same.body
-        for _ in range(3):
-            await loop.until_answered(own, **headers)
-            assert await loop.answer(other, **headers) is None
-
-    run(main)
-
-
 def test_a_read_on_the_loop_counts_once(
     integration: Integration, path: str, loop: Loop, configure: Configure, limited: None
 ) -> None:
