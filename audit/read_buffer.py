@@ -9,7 +9,17 @@ from functools import cache, partial
 from typing import Any, Final
 
 import structlog
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection, models, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    connection,
+    connections,
+    models,
+    transaction,
+)
 
 from audit.chain.sealing import seal_new
 from audit.chain.seals import entry_of_new, mac_of
@@ -82,8 +92,9 @@ def _statement() -> tuple[str, list[tuple[str, Any, Callable[[Any], Any]]]]:
     table = quote(OperationRecord._meta.db_table)
     sql = f"INSERT INTO {table} ({names}) VALUES ({placeholders})"  # noqa: S608 - our own names
     columns: list[tuple[str, Any, Callable[[Any], Any]]] = []
+    database = connections[DEFAULT_DB_ALIAS]  # `connection` looks it up at each use
     for field in fields:
-        adapt = partial(field.get_db_prep_save, connection=connection)
+        adapt = partial(field.get_db_prep_save, connection=database)
         default = None if field.primary_key else adapt(field.get_default())
         columns.append((field.attname, default, _unchanged if isinstance(field, _NEED_NO_ADAPTING) else adapt))
     return sql, columns

@@ -6,7 +6,7 @@ Output shapes are TypedDicts, which cost nothing at run time. Both describe them
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 from uuid import UUID
@@ -43,17 +43,19 @@ def _parse_guid(value: Any) -> UUID:
     if isinstance(value, UUID):
         return value
     # UUID() itself also takes braces, urn: and missing dashes; an identifier has one form here.
-    if isinstance(value, str) and _DASHED_UUID.fullmatch(value):
-        return UUID(value)
+    if isinstance(value, str) and (guid := _guid_of(value)) is not None:
+        return guid
     raise ValueError(message("must be a dashed UUID"))
+
+
+@lru_cache(maxsize=4096)
+def _guid_of(text: str) -> UUID | None:  # a request reads the same one several times
+    return UUID(text) if _DASHED_UUID.fullmatch(text) else None
 
 
 def parse_guid(value: str) -> UUID | None:
     """The UUID written in dashed form, in any case; None if the text is not one."""
-    try:
-        return _parse_guid(value)
-    except ValueError:
-        return None
+    return _guid_of(value)
 
 
 def parse_timestamp(value: Any) -> datetime:

@@ -282,10 +282,9 @@ def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
     A worker's calls were counted when they were requested.
     """
     weight = items + _count_list_values(documents) // VALUES_PER_ITEM
-    configuration = settings.CONFIGURATION.RateLimiting
     if not weight or call.surface is Surface.WORKER:
         return
-    policy, why = Policy.of("BatchItems", configuration.BatchItems), LIMIT_REACHED
+    policy, why = Policy.of("BatchItems", settings.CONFIGURATION.RateLimiting.BatchItems), LIMIT_REACHED
     if weight > policy.quota:
         why = message(
             "This counts as {weight} items and the limit is {quota}: split it", weight=weight, quota=policy.quota

@@ -7,7 +7,6 @@ for callers who may not read objects.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 import structlog
 from django.db import DatabaseError
@@ -58,7 +57,9 @@ def loggable_changes(changes: Sequence[AttributeChange]) -> list[dict[str, Any]]
 def target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -> log.TargetRef | None:
     """The directory object that an answer shows, else the one that the path names."""
     if operation.needs_directory and isinstance(result, dict) and "distinguishedName" in result and "kind" in result:
-        return log.TargetRef(id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"])
+        return log.TargetRef(
+            id=parse_guid(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"]
+        )
     return target_by_id(operation, arguments.get("id"))
 
 
