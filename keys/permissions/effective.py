@@ -48,6 +48,8 @@ class KeyFacts:
     """
 
     key: ApiKey
+    person: PersonRef
+    credential: CredentialRef
     permissions: frozenset[str]
     scopes: Scopes
     links: tuple[LinkFacts, ...]
@@ -68,6 +70,10 @@ def _find_key(condition: Q) -> KeyFacts | None:
     )
     return KeyFacts(
         key,
+        reference_to(owner),
+        CredentialRef(
+            CredentialKind.API_KEY, str(key.id), key.name, key.expires_at, aggregates_reads=key.aggregates_reads
+        ),
         effective_permissions(key.role_id, owner),
         (*scopes_of(key.role.scopes), *scopes_of(*stored_scopes_of_person(owner))),
         tuple(
@@ -182,15 +188,12 @@ def call_for_key(key_id: UUID | str, *, connection_id: UUID, **request: Any) -> 
 
 def make_key_call(facts: KeyFacts, **request: Any) -> Call:
     """The call of a key that has passed all checks; `request` are the members that the key does not decide."""
-    key = facts.key
     return Call(
-        person=reference_to(key.owner),
-        credential=CredentialRef(
-            CredentialKind.API_KEY, str(key.id), key.name, key.expires_at, aggregates_reads=key.aggregates_reads
-        ),
+        person=facts.person,
+        credential=facts.credential,
         permissions=facts.permissions,
         scopes=facts.scopes,
-        supervision=SupervisionLevel(key.supervision_level),
+        supervision=SupervisionLevel(facts.key.supervision_level),
         **request,
     )
 
