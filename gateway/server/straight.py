@@ -1,5 +1,8 @@
 """The straight way: reads with an API key, past Django's request, its middleware and REST framework.
 
+Where they wait for nothing but one read of the directory, Redis and the state of access, the event loop answers them
+without a thread; what would wait for anything else there goes to a thread (`active_directory.event_loop`).
+
 It answers what succeeds and nothing else. Every refusal, every fault and every header that it does not know hands the
 request over to the general way, as if it had never been here, but for its count against the rate limits. It has no rule
 of its own: it calls what the middleware, the views and the pipeline call, in their order
@@ -53,6 +56,8 @@ KNOWN_HEADERS: Final = frozenset(
 )
 _KNOWN_VARIABLES: Final = KNOWN_HEADERS | WITHOUT_HEADERS
 
+_AT_ONCE: Final = 64
+"""Reads on the loop. Threads answer what comes beside them: there credentials take turns."""
 _TIMES: Final = 20
 _SECONDS: Final = 0.1
 """What threads had to answer so often on end is left to them for so long."""
@@ -75,6 +80,7 @@ class StraightWay:
         self._limits = ConfiguredLimits()
         self._proxies = AddressList(settings.CONFIGURATION.ForwardedHeaders.KnownProxies)
         self._security_headers = lru_cache(maxsize=256)(_security_headers)
+        self._on_loop = 0
         self._left_to_threads: dict[tuple[str, str], tuple[int, float]] = {}
 
     async def answer_on_loop(self, environ: Environ) -> Straight | None:
@@ -87,8 +93,9 @@ class StraightWay:
             return None
         kind = route.name, environ["QUERY_STRING"]
         times, until = self._left_to_threads.get(kind, (0, 0.0))
-        if times >= _TIMES and monotonic() < until:
+        if self._on_loop >= _AT_ONCE or (times >= _TIMES and monotonic() < until):
             return None
+        self._on_loop += 1
         try:
             answer = await run_on_loop(partial(self._try, environ, route))
         except (WouldBlock, SynchronousOnlyOperation):  # Django's own, before it would wait for a database
@@ -96,6 +103,8 @@ class StraightWay:
                 self._left_to_threads.clear()
             self._left_to_threads[kind] = times + 1, monotonic() + _SECONDS
             return None
+        finally:
+            self._on_loop -= 1
         if times:
             self._left_to_threads.pop(kind, None)
         return answer

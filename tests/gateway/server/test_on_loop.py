@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 from django.db import connection as database
 
+from active_directory import coalesced_reads
 from core.configuration_sections import RateLimit
+from core.database import on_loop as database_on_loop
+from core.redis import on_loop as redis_on_loop
+from gateway.server import straight
 from gateway.server.asgi import Answer
 from keys.permissions import cache
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.redis import RedisServer
 from tests.gateway.server.test_every_operation import Requests
-from tests.gateway.server.test_straight import CHANGES, OF_ONE_ANSWER, BothWays, end, names_and_values
+from tests.gateway.server.test_straight import CHANGES, OF_ONE_ANSWER, BothWays, counted_calls, end, names_and_values
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 
+CALLS = 760
+"""Of functions, Python's and C's, for one read: without a clock, so that a busy machine does not matter."""
 ON_LOOP = frozenset({"computers.read", "contacts.read", "users.read"})
 """The reads that need no thread once the caches are warm."""
 
@@ -107,7 +113,7 @@ def test_a_change_of_access_counts_at_the_next_read_on_the_loop(
 
 
 def test_a_read_on_the_loop_counts_once(
-    integration: Integration, path: str, loop: Loop, configure: Configure, limited: None
+    integration: Integration, path: str, loop: Loop, configure: Configure, limited: None, patient: None
 ) -> None:
     configure("RateLimiting", Enabled=True, Global=RateLimit(Requests=1000, WindowSeconds=600))
     loop.ways = BothWays()
@@ -125,6 +131,44 @@ def test_a_read_on_the_loop_counts_once(
         assert await left() == before - 11
 
     run(main)
+
+
+def test_what_comes_beside_many_reads_goes_to_the_threads(
+    integration: Integration, path: str, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(straight, "_AT_ONCE", 3)
+    headers = {"X_API_Key": integration.value}
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        answers = await asyncio.gather(*(loop.answer(path, **headers) for _ in range(5)))
+        assert [answer is None for answer in answers] == [False, False, False, True, True]
+        await loop.until_answered(path, **headers)
+
+    run(main)
+
+
+def test_a_read_on_the_loop_makes_few_calls(integration: Integration, path: str, loop: Loop, patient: None) -> None:
+    headers = {"X_API_Key": integration.value}
+
+    async def main() -> None:
+        fewest = CALLS
+        for _ in range(10):
+            await loop.until_answered(path, **headers)
+            with counted_calls() as calls:
+                answer = await loop.answer(path, **headers)
+            if answer is not None:
+                fewest = min(fewest, sum(calls.values()))
+        assert fewest < CALLS
+
+    run(main)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read is left to a thread because the machine is busy."""
+    for module in (coalesced_reads, database_on_loop, redis_on_loop):
+        monkeypatch.setattr(module, "_ANSWER_SECONDS", 60.0)
 
 
 @pytest.fixture
