@@ -18,6 +18,7 @@ from active_directory.background import Background
 from active_directory.constants import SearchFlags, SystemFlags
 from active_directory.entry import Entry
 from active_directory.errors import LdapError
+from active_directory.event_loop import require_thread
 from active_directory.filters import Equals, Or
 
 # One search of the schema naming context reads it all (0.06 s for 1473 attributes and 269 classes).
@@ -343,6 +344,7 @@ class CurrentSchema:
 
     def load_now(self) -> Schema:
         """Load the schema, or wait for a load that is under way; the previous schema stays if that fails."""
+        require_thread()
         with self._lock:
             loading, is_ours = self._loading, self._loading is None
             if loading is None:

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
+from active_directory import require_thread
 from core.deadlines import current_deadline, require_time
 from core.shapes import WHOLE_NUMBER, Query
 from keys.permissions.cache import read_state
@@ -46,6 +47,7 @@ def wait_for_end(
     At once if too many wait already: the caller is told when to ask again. Raises OutOfTime when the client leaves.
     Once anybody's access has changed, the caller may no longer be one who may look: nothing newer is found then.
     """
+    require_thread()
     access = read_state()
     found = find()
     with _slot(credential) as is_free:

@@ -30,6 +30,7 @@ from active_directory import (
     Write,
     fold_case,
     is_credential,
+    require_thread,
     servers_asked_so_far,
 )
 from audit.log import SECONDS_OF_ABSENCE
@@ -143,6 +144,7 @@ def await_outcomes(probes: Sequence[Callable[[], bool | None]]) -> list[bool | N
     "Applied" is final. "Not applied" must last for SECONDS_OF_ABSENCE: the write may still wait in the domain
     controller's socket when it answers the first read of a new connection.
     """
+    require_thread()
     outcomes: dict[int, bool | None] = dict.fromkeys(range(len(probes)))
     waiting = list(outcomes)
     absent_since: dict[int, float] = {}
@@ -168,6 +170,7 @@ def confirm_outcomes(probes: Sequence[Callable[[], bool | None]]) -> list[bool |
 
     For callers that nobody waits for, unlike `await_outcomes`.
     """
+    require_thread()
     outcomes = [probe() for probe in probes]
     if False in outcomes:
         sleep(SECONDS_OF_ABSENCE)

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from active_directory import Client, LdapError
+from active_directory import Client, LdapError, require_thread
 from directory.lookup.connection import cached_per_client
 
 ANSWER_SECONDS = 2.0
@@ -35,6 +35,7 @@ def ask_each_server(client: Client, question: Callable[[Client], _Answer]) -> li
     `question` gets a client of that server alone. It runs in a thread of its own with the caller's context, so it must
     not use the database.
     """
+    require_thread()
     single = _single_server_clients(client)
     executor = ThreadPoolExecutor(max_workers=min(_MAX_THREADS, len(single)), thread_name_prefix="each-server")
     asked = [executor.submit(copy_context().run, question, each) for each in single]

@@ -5,7 +5,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from active_directory import Entry, Equals, Filter, Or, guid_to_text
+from active_directory import Entry, Equals, Filter, Or, guid_to_text, require_thread
 from core.call import Call
 from core.errors import InvalidRequest
 from core.shapes import EncodedWhole, load_query
@@ -191,6 +191,7 @@ def read_after_change(read: Callable[[], _Answer]) -> _Answer:
 
     Raises OutcomeUnknown when it does not come back: Unavailable would mean that nothing was changed.
     """
+    require_thread()
     deadline = monotonic() + RECOVERY_SECONDS
     while True:
         try:

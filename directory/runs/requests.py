@@ -21,6 +21,7 @@ from django.utils import timezone
 from redis import Redis, RedisError
 from typing_extensions import TypedDict
 
+from active_directory import require_thread
 from core.call import Call, CredentialKind
 from core.database import shared_clock
 from core.errors import ServiceUnavailable
@@ -216,6 +217,7 @@ def announce_completion(run_id: UUID) -> None:
 
 def await_completion(run_id: UUID, seconds: float) -> None:
     """Wait until a run is said to be over, at most for so long and MAX_WAIT_SECONDS; a moment where Redis is away."""
+    require_thread()
     try:
         _redis(settings.REDIS_URL, MAX_WAIT_SECONDS + _ANSWER_SECONDS).blpop(
             [_key(run_id)], min(seconds, MAX_WAIT_SECONDS)

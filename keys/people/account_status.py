@@ -26,7 +26,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
-from active_directory import Client, Entry, UserAccountControl, filetime_to_datetime
+from active_directory import Client, Entry, UserAccountControl, filetime_to_datetime, require_thread
 from audit import log, security
 from audit.model_changes.recording import call_of_gateway, keeps_own_records
 from audit.redact import ChangeJson
@@ -164,6 +164,7 @@ def readmit(person: Person) -> bool:
 
 def _look_up(person_id: int, connection_id: UUID) -> None:
     """Check one person, unless the directory has just failed to answer or another request is faster."""
+    require_thread()
     lookups = _lookups.setdefault(connection_id, _Lookups())
     if time.monotonic() < lookups.silent_until or not lookups.lock.acquire(timeout=_PATIENCE_SECONDS):
         return

@@ -21,6 +21,7 @@ from typing import Final
 
 from django.conf import settings
 
+from active_directory import require_thread
 from core.call import Call
 from core.errors import RateLimited
 from core.redis.clients import QuickRedis, RedisUnavailable, Script
@@ -72,6 +73,7 @@ _running = threading.BoundedSemaphore(_RUNNING_SLOTS)
 @contextmanager
 def search_turn(call: Call, *, expensive: bool) -> Iterator[None]:
     """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time."""
+    require_thread()
     deadline = time.monotonic() + settings.CONFIGURATION.Searches.WaitSeconds
     names = [f"credential:{call.credential.unique_id}"]
     if expensive and call.directory is not None:
