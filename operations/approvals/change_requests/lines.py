@@ -30,7 +30,13 @@ class _Attributes(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-_OTHERS_OF_CALL = ChangeRequest.objects.filter(call_id=OuterRef("call_id"), ends=None).exclude(id=OuterRef("id"))
+# `ends` as text, which has no index: without statistics of the table PostgreSQL would read for each request the index
+# of all that end nothing, 10,000 times 10,000.
+_OTHERS_OF_CALL = (
+    ChangeRequest.objects.alias(ending=Cast("ends", TextField()))
+    .filter(call_id=OuterRef("call_id"), ending=None)
+    .exclude(id=OuterRef("id"))
+)
 # The changes of the gateway's own tables have no directory. A run is looked at account by account.
 _STANDS_ALONE = Q(directory_id=None) | Q(operation__endswith="-accounts")
 _ALIKE = Concat(

@@ -203,3 +203,19 @@ def test_a_thousand_cost_as_many_queries_as_ten() -> None:
             following()
         counts.append(len(captured))
     assert counts[0] + 1 == counts[1] <= 13, "ten are on one page, so they are not counted"
+
+
+def test_lines_are_found_by_their_call_without_statistics_of_the_table() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("PostgreSQL combines indexes by statistics that it may not have")
+    for number in range(20):
+        ask(f"P{number}", call="call-1")
+    with CaptureQueriesContext(connection) as captured:
+        lines()
+    asked = next(query["sql"] for query in captured if "EXISTS" in query["sql"])
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {asked}")
+        plan = str(cursor.fetchall())
+    assert "approvals_by_call" in plan
+    assert "(ends IS NULL)" not in plan, "by its index, or by looking at each"
