@@ -95,6 +95,22 @@ def test_an_organizational_unit(administrator: Page, directory: Directory, organ
     expect(main.get_by_role("heading", level=1)).to_have_text("corp")
 
 
+def test_who_can(administrator: Page, connection: DirectoryConnection, ada: UUID) -> None:
+    """Three answers below each other: by a key, who approves, and who needs no gateway."""
+    owner = make_person("hopper", may=["directory.read_object", "directory.disable_account", "approvals.decide_change"])
+    level = SupervisionLevel.ASK_EVERY_CHANGE
+    key = make_integration(connection, may=["directory.disable_account"], owner=owner, level=level).key
+    administrator.goto(f"{OBJECTS}/{ada}")
+    administrator.get_by_role("link", name="Who can").click()
+    tables = {
+        name: administrator.get_by_role("region", name=name) for name in ("through the gateway", "approves", "itself")
+    }
+    expect(tables["through the gateway"]).to_contain_text(key.name)
+    expect(tables["approves"]).to_contain_text(f"not what {key.name} requests")
+    expect(tables["itself"].get_by_role("row", name="Domain Admins")).to_contain_text("given on this object")
+    expect_good_looks(administrator, "object-who-can")
+
+
 def test_editing(administrator: Page, directory: Directory, organizational_unit: str, ada: UUID) -> None:
     boss = directory.add_user(random_name("Babbage"), parent=organizational_unit)
     name = directory.text(boss, "cn") or ""
