@@ -48,8 +48,8 @@ class Step:
 
     `member_from` is the index of the step that creates a further member for this step's group. `effect` is the result
     of the preview: "change", "none" (nothing to change) or "refused". `outcome` is empty at first, then "done",
-    "waiting" (for approval), "late" (the domain controller has not answered yet; `record_id` is the log record) or
-    "failed". `problem` says why it is refused or has failed.
+    "waiting" (for approval of `request_id`), "late" (the domain controller has not answered yet; `record_id` is the log
+    record) or "failed". `problem` says why it is refused or has failed.
     """
 
     operation: str
@@ -66,6 +66,7 @@ class Step:
     outcome: str = ""
     problem: str = ""
     record_id: str | None = None
+    request_id: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -244,7 +245,9 @@ def advance_task(page: PageContext, task: Task) -> None:
             elif isinstance(result, Exception):
                 step.outcome, step.problem = "failed", error_of(result).detail
             else:
-                step.outcome = "waiting" if result is not None and result.status == 202 else "done"
+                step.outcome = "done"
+                if result is not None and result.status == 202:
+                    step.outcome, step.request_id = "waiting", result.body["changeRequest"]["id"]
                 if find_operation(step.operation).creates and result is not None and step.outcome == "done":
                     step.object_id = result.body["id"]
         save_task(task)

@@ -5,11 +5,14 @@ from uuid import UUID
 
 import pytest
 
+from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from console.directory.selection import actions, tasks
+from core.configuration_sections import Budget
 from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
+from tests.support.configuration import Configure
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +57,23 @@ def test_it_works(
     finish(page.press("Undo all 2"))
     assert "2 undone." in page.text
     assert [directory.is_enabled(user) for user in staff] == [True, True, False]
+
+
+def test_what_waits_leads_to_its_request(
+    administrator: PlainBrowser,
+    directory: Directory,
+    organizational_unit: str,
+    staff: list[UUID],
+    configure: Configure,
+) -> None:
+    """There, and in the results of what was done, stands who approved."""
+    configure("Budgets", Directory=Budget(DestructiveChangesPerHour=1))
+    page = choose(administrator, directory.guid(organizational_unit), staff[:2], "disable")
+    finish(page.press("Disable all 2"))
+    held = ChangeRequest.objects.get()
+    assert page.content.count("Waits for approval") == 1
+    assert f'href="/console/changes/{held.id}"' in page.content
+    assert page.open(f"/console/changes/{held.id}").status == 200
 
 
 def test_moving_joining_and_setting(
