@@ -37,6 +37,7 @@ LICENSES: Final = {
     "libffi": "MIT",
     "libyaml": "MIT",
     "libuv": "MIT",
+    "libhiredis": "BSD-3-Clause",
     "zstd": "BSD-3-Clause",
     "htmx.org": "0BSD",
     "swagger-ui-dist": "Apache-2.0",
@@ -48,13 +49,14 @@ INSIDE: Final = {
     "cffi": ("libffi",),
     "pyyaml": ("libyaml",),
     "uvloop": ("libuv",),
+    "hiredis": ("libhiredis",),
     "backports-zstd": ("zstd",),
     "django-htmx": ("htmx.org",),
     "drf-spectacular-sidecar": ("swagger-ui-dist", "redoc"),
 }
 """Libraries linked into the packages' own files, or among them."""
 
-OWN_CODE: Final = frozenset({"cbor2", "charset-normalizer", "protobuf", "python-ldap", "wcwidth"})
+OWN_CODE: Final = frozenset({"cbor2", "charset-normalizer", "greenlet", "protobuf", "python-ldap", "wcwidth"})
 """Packages whose compiled files contain no other libraries. python-ldap uses the system's libldap."""
 
 _LIBRARIES: Final = {
