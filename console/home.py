@@ -43,15 +43,8 @@ def _find_waiting(page: PageContext) -> dict[str, Any] | None:
     if not page.may("change-requests.approve"):
         return None
 
-    def inbox(sort: str, count: int) -> tuple[list[dict[str, Any]], bool]:
-        query = {"decidable": "true", "sort": sort, "pageSize": str(count)}
-        found = page.perform("change-requests.list-inbox", query=query)
-        return [inbox_line(page, item) for item in found["items"]], found["nextCursor"] is not None
-
-    lines, there_are_more = inbox("urgency", 5)
-    if there_are_more:
-        known = {line["change"]["id"] for line in lines}
-        lines += [line for line in inbox("oldest", 1)[0] if line["change"]["id"] not in known]
+    query = {"decidable": "true", "andOldest": "true", "pageSize": "5"}
+    lines = [inbox_line(page, item) for item in page.perform("change-requests.list-inbox", query=query)["items"]]
     return {"lines": lines, "statistics": page.perform("change-requests.read-statistics")}
 
 

@@ -1,6 +1,8 @@
 """The first page of the console: which panels there are for whom, and what they say."""
 
 import re
+import sys
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -92,6 +94,31 @@ def test_it_asks_the_database_little_and_counts_no_list_that_it_shows_whole() ->
     asked = [query["sql"] for query in captured if query["sql"].startswith("SELECT")]
     assert len(asked) <= 22, asked
     assert [sql for sql in asked if "COUNT(*)" in sql and "decided_at" not in sql] == []
+
+
+def test_what_waits_costs_less_than_half_of_the_page() -> None:
+    console = Console(make_person(superuser=True))
+
+    def cost() -> tuple[int, int]:
+        """The calls of functions, which take the processor's time but are as many on each machine, and the queries."""
+        calls = Counter[str]()
+        console.get("/console/")  # what is loaded once
+        with CaptureQueriesContext(database) as captured:
+            sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
+            try:
+                console.get("/console/")
+            finally:
+                sys.setprofile(None)
+        return calls["call"] + calls["c_call"], len(captured)
+
+    calls, queries = cost()
+    for number in range(30):
+        request = hold(make_call(**call_named(f"call-{number // 2}")))
+        risk = list(Risk)[number % len(Risk)]
+        ChangeRequest.objects.filter(id=request.id).update(target_dn=f"CN=N{number},DC=corp", risk=risk)
+    with_lines, more_queries = cost()
+    assert with_lines - calls < 45_000, (with_lines, calls)  # 36,000; 90,000 when Django wrote all the SQL
+    assert more_queries <= queries + 4, "two of lines, their number, and what is in them"
 
 
 def test_ones_own_requests_are_for_everybody() -> None:

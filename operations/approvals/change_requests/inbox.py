@@ -114,6 +114,7 @@ class ListInbox(PageQuery, _Filters):
 
     status: Literal["any"] | Status = Field(Status.PENDING, description="Only requests in this state, or in `any`.")
     decidable: Flag = Field(False, description="Only what you could decide: pending, and asked for by others.")
+    and_oldest: Flag = Field(False, description="With the oldest line at the end, if it is on a later page.")
 
 
 class FindNext(_Filters):
@@ -174,24 +175,35 @@ def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
     requests = query.narrow(requests, call)
     rows, order = _grouped(requests, query.sort)
     page = page_of(call, rows, query=query, order=order, render=lambda row: row)
-    return {**page, "items": _lines_of(call, requests, page["items"])}
+    found = page["items"]
+    if query.and_oldest and page["nextCursor"] is not None:
+        rows, order = _grouped(requests, "oldest")
+        known = {row.group for row in found}
+        found += [row for row in rows.order_by(*order)[:1] if row.group not in known]
+    return {**page, "items": _lines_of(call, requests, found)}
 
 
 def _grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[Any, Any], tuple[str, ...]]:
     """The groups of requests as rows with sort columns and counts by risk; and the columns to order them by."""
+    columns = _columns_of(order)
     lines = (
         requests.order_by()
         .annotate(group=LINE)
         .values("group")
         .annotate(
-            **{name: Max(column) if name == "newest" else Min(column) for name, column in _SORT_COLUMNS.items()},
+            **{name: Max(column) if name == "newest" else Min(column) for name, column in columns.items()},
             count=Count("id"),
             targets=Count("target_dn", distinct=True),
             **{risk.value: Count("id", filter=Q(risk=risk.value)) for risk in Risk},
         )
     )
-    rows = lines.values_list("group", *_SORT_COLUMNS, "count", "targets", *(risk.value for risk in Risk), named=True)
+    rows = lines.values_list("group", *columns, "count", "targets", *(risk.value for risk in Risk), named=True)
     return rows, (*_ORDERS[order], "group")
+
+
+def _columns_of(order: Order) -> dict[str, Any]:
+    """The columns that an order needs: what a query does not need takes time, too."""
+    return {name: _SORT_COLUMNS[name] for name in (each.lstrip("-") for each in _ORDERS[order])}
 
 
 def _lines_of(call: Call, requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[InboxLineJson]:
@@ -247,7 +259,7 @@ def _ids_of_next(query: FindNext, requests: QuerySet[ChangeRequest], after: Chan
     names = (*_ORDERS[query.sort], "id")
     if query.backwards:
         names = tuple(name[1:] if name.startswith("-") else f"-{name}" for name in names)
-    columns = {name: _SORT_COLUMNS[name] for name in (each.lstrip("-") for each in _ORDERS[query.sort])}
+    columns = _columns_of(query.sort)
     left_out = [UUID(each) for each in query.leave_out if each]
     if after is not None:
         left_out.append(after.id)

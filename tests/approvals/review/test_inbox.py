@@ -116,6 +116,16 @@ def test_the_most_dangerous_and_then_the_oldest_come_first() -> None:
     assert lines(sort="object")[0] == ["Deleted"]
 
 
+def test_the_oldest_is_shown_with_the_most_dangerous() -> None:
+    ask("Young", hours_ago=1)
+    ask("Old", hours_ago=9)
+    ask("Secure", hours_ago=2, risk=Risk.SECURITY)
+    assert lines(pageSize="1", andOldest="true") == [["Secure"], ["Old"]]
+    assert lines(pageSize="2", andOldest="true") == [["Secure"], ["Old"]], "once"
+    assert lines(pageSize="3", andOldest="true") == [["Secure"], ["Old"], ["Young"]]
+    assert lines(pageSize="1") == [["Secure"]]
+
+
 def test_pages_of_lines_leave_none_out() -> None:
     for number in range(7):
         for twin in "ab":
