@@ -12,12 +12,15 @@ from functools import cache
 from typing import Any, Final, cast
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import BooleanField, CharField, Exists, F, Func, OuterRef, Q, QuerySet, Value
+from django.utils.translation import override
 
 from audit.bounded_search import newest_records
-from audit.model_changes.descriptions import change_operations
+from audit.model_changes.descriptions import change_operations, label_of_change
 from audit.models import BEGINNING_OF_REVERTS, OperationRecord, Outcome, reason_of_revert, reverted_by
 from core.operation import Effect, operations
+from core.text.messages import translated
 
 _SYNONYMS: Final = {
     "create": "make new add",
@@ -53,8 +56,13 @@ def operations_matching(word: str) -> list[str]:
 
 @cache
 def _names_in_words() -> dict[str, str]:
-    names = sorted({*(item.name for item in operations()), *change_operations()})
-    return {name: _in_words(name) for name in names}
+    labels = {item.name: item.label for item in operations()}
+    labels |= {name: label_of_change(*name.split(".", 1)) or "" for name in change_operations() if name not in labels}
+    words = {name: _in_words(name) for name in sorted(labels)}
+    for language, _ in settings.LANGUAGES:  # whoever reads German searches in German
+        with override(language):
+            words = {name: f"{text} {translated(labels[name]).casefold()}" for name, text in words.items()}
+    return words
 
 
 def _in_words(name: str) -> str:

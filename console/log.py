@@ -243,6 +243,24 @@ _PERIODS = texts_by_name(
     }
 )
 """Periods offered beside the filters, by the English words that `q` understands in every language."""
+_GERMAN_PERIOD = re.compile(
+    r"\b(?:heute|gestern"
+    r"|(?:dies|letzt|vergangen)e[rsnm]? (?:\d{1,3} )?(?:stunden?|tagen?|wochen?|monate?|jahre?s?))\b",
+    re.IGNORECASE,
+)
+_GERMAN = {
+    "heute": "today",
+    "gestern": "yesterday",
+    "dies": "this",
+    "letzt": "last",
+    "vergangen": "last",
+    "stunde": "hour",
+    "tag": "day",
+    "woche": "week",
+    "monat": "month",
+    "jahr": "year",
+}
+"""The beginnings of German words, with the English words for them."""
 _PERIOD = re.compile(
     r"\b(?:today|yesterday|(?:this|last) (?:hour|week|month|year)|last (\d{1,3}) (days?|hours?|weeks?))\b",
     re.IGNORECASE,
@@ -252,6 +270,8 @@ _PERIOD = re.compile(
 def extract_period(query: Mapping[str, str]) -> dict[str, str]:
     """The filters with the period in `q` as `from` and `to`: "ada last month" becomes `q=ada` and a time."""
     given = dict(query)
+    if "q" in given:
+        given["q"] = _GERMAN_PERIOD.sub(_in_english, given["q"])
     match = _PERIOD.search(given.get("q", ""))
     if match is None:
         return given
@@ -263,6 +283,12 @@ def extract_period(query: Mapping[str, str]) -> dict[str, str]:
         "to": _format_minute(ends - timedelta(minutes=1)) if ends else "",
     }
     return {name: value for name, value in given.items() if value}
+
+
+def _in_english(period: re.Match[str]) -> str:
+    words = period[0].lower().split()
+    told = [next((said for begin, said in _GERMAN.items() if word.startswith(begin)), word) for word in words]
+    return " ".join([*told[:-1], f"{told[-1]}s"] if len(told) > 2 else told)
 
 
 def _limit_slow_search(query: Mapping[str, str]) -> dict[str, str]:

@@ -57,7 +57,7 @@ STEPS = (
     Step("directory", "Directory", ("directory",)),
     Step("addresses", "Addresses", ("allowedAddresses",)),
     Step("level", "Supervision"),  # and all members that no other step asks for
-    Step("check", "Check and make"),
+    Step("check", "Check and create"),
 )
 declare_texts(step.title for step in STEPS)
 

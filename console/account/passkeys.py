@@ -89,7 +89,7 @@ def add(page: PageContext) -> HttpResponseBase:
 @page_at("account/passkeys/<uuid:passkey_id>/rename", "passkey-rename", "POST")
 def rename(page: PageContext, passkey_id: UUID) -> HttpResponseBase:
     passkeys.rename(page.call, page.person, passkey_id, page.form["name"])
-    return page.redirect("account", message=_("The passkey has another name."))
+    return page.redirect("account", message=_("The passkey is renamed."))
 
 
 def ask_to_remove(page: PageContext, passkey_id: UUID) -> HttpResponseBase:

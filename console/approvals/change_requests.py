@@ -249,7 +249,7 @@ def assign(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Assign the request to one person, or to nobody in particular."""
     submit(page, "change-requests.assign", id=request_id)
     username = page.form["username"].strip()
-    message = _("It is for {name} now.").format(name=username) if username else _("It is for nobody in particular.")
+    message = _("Assigned to {name}.").format(name=username) if username else _("Assigned to nobody in particular.")
     return page.redirect_to(change_request_url(page, request_id), message=message)
 
 

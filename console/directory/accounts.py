@@ -44,7 +44,7 @@ STATE_GROUPS: dict[str, dict[AccountState, StateDescription]] = {
             "Too many wrong passwords, and the lock-out is not over.",
             "lockoutTime",
         ),
-        AccountState.EXPIRED: StateDescription("Expired", "Their expiry date has passed.", "accountExpires"),
+        AccountState.EXPIRED: StateDescription("Expired", "Past expiry date.", "accountExpires"),
         AccountState.EXPIRING: StateDescription("Expiring", "They expire soon.", "accountExpires", "Within days"),
     },
     "Password": {

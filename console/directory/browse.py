@@ -166,8 +166,15 @@ def _search_context(page: PageContext) -> dict[str, Any]:
     # A subtree search of a confined person covers all their scopes; listing a level needs one container.
     if page.call.scopes and "base" not in query and query["scope"] != "subtree":
         query["base"] = _requested_container(page).id
+    declared, people = kinds.RESOURCES[resource], kinds.RESOURCES["users"].columns
+    is_usual = query["attributes"] == ",".join(declared.columns)
+    if resource == "objects" and is_usual:
+        query["attributes"] = ",".join((*declared.columns, *people))
     found = page.perform(f"{resource}.search", query=query)
-    shown, declared = _requested_columns(query), kinds.RESOURCES[resource]
+    if resource == "objects" and is_usual:  # where people are, their columns say more than a description
+        users = sum(item["kind"] == kinds.Kind.USER for item in found["items"])
+        query["attributes"] = ",".join(people if 2 * users > len(found["items"]) else declared.columns)
+    shown = _requested_columns(query)
     names = {*declared.columns, *(name for kind in declared.kinds for name in kinds.DEFAULT_ATTRIBUTES[kind])}
     spelled = {name.lower() for name in shown}
     others = sorted((name for name in names if name.lower() not in spelled), key=str.lower)

@@ -19,7 +19,8 @@ _GAP = 0.25
 def daily_chart(days: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A column for each day of `operations.read-statistics`, divided by outcome; `says` gives its numbers in words.
 
-    `top` is the number at the upper edge; the chart's `total` and `says` sum up all days.
+    `top` is the number at the upper edge; the chart's `total` and `says` sum up all days. On `busy` days there was
+    something: a single column would show nothing that the sentence does not say.
     """
     totals = [sum(day[outcome] for outcome in _STACK) for day in days]
     top = _round_up(max(totals))
@@ -35,7 +36,13 @@ def daily_chart(days: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for number, day in enumerate(days)
     ]
     together = {outcome: sum(day[outcome] for day in days) for outcome in _STACK}
-    return {"columns": columns, "top": top, "total": sum(totals), "says": _counts_in_words(together)}
+    return {
+        "columns": columns,
+        "top": top,
+        "total": sum(totals),
+        "busy": sum(map(bool, totals)),
+        "says": _counts_in_words(together),
+    }
 
 
 def _round_up(number: int) -> int:

@@ -22,7 +22,7 @@ from core.errors import FieldError, GatewayError, InvalidRequest
 from core.ip_addresses import is_allowed
 from core.shapes import parse_duration
 from core.text.messages import translated
-from core.text.times import duration_in_words, exact_duration_in_words, relative_time, schedule_in_words
+from core.text.times import duration_in_words, exact_duration_in_words, relative_time, schedule_in_words, written_time
 from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
 from directory.shapes.wording.change_words import ChangeWords, describe_change, resource_words
 from directory.shapes.wording.labels import label_of, operation_words
@@ -62,9 +62,9 @@ def moment(value: datetime | str | None) -> str | SafeString:
         return str(value or "—")  # "never", for example
     at = at.astimezone(UTC)
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
+        '<time datetime="{}" title="{}">{}</time>',
         at.isoformat(),
-        f"{at:%Y-%m-%d %H:%M:%S}",
+        written_time(at, seconds=True),
         relative_time((timezone.now() - at).total_seconds()),
     )
 
@@ -76,7 +76,7 @@ def exact_moment(value: datetime | str | None) -> str | SafeString:
     if at is None:
         return str(value or "—")
     at = at.astimezone(UTC)
-    return format_html('<time data-exact datetime="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return format_html('<time data-exact datetime="{}">{}</time>', at.isoformat(), written_time(at, seconds=True))
 
 
 @register.filter
@@ -128,6 +128,19 @@ def health_check_label(name: str) -> str:
 def warns_of_imitation(reason: str) -> bool:
     """Whether a reason of a risk warns that a name imitates another one."""
     return "looks like that of" in reason or "characters that nobody sees" in reason
+
+
+@register.filter
+def quoted(text: str) -> str:
+    """What somebody wrote, in the quotation marks of the reader's language."""
+    return _("“{text}”").format(text=text)
+
+
+@register.filter
+def initials(name: str) -> str:
+    """The first letters of the first and the last word."""
+    words = name.split() or ["?"]
+    return "".join(word[0] for word in dict.fromkeys((words[0], words[-1]))).upper()
 
 
 @register.filter
@@ -190,10 +203,10 @@ def unique_references(references: Iterable[Mapping[str, Any]]) -> list[dict[str,
     return list(found.values())
 
 
-_LOOKS = {
+STATUS_COLOURS = {
     **dict.fromkeys(("applied", "succeeded", "completed", "active"), "good"),
     **dict.fromkeys(("pending", "queued", "unknown", "stale"), "warn"),
-    **dict.fromkeys(("failed", "partly-failed", "rejected", "revoked", "overdue"), "bad"),
+    **dict.fromkeys(("failed", "partly-failed", "rejected", "revoked", "overdue", "disabled"), "bad"),
     **dict.fromkeys(("approved", "applying", "running", "scheduled"), "accent"),
 }
 
@@ -201,7 +214,7 @@ _LOOKS = {
 @register.filter
 def status_class(status: str) -> str:
     """The badge class of a status; empty for a neutral one."""
-    return _LOOKS.get(status, "")
+    return STATUS_COLOURS.get(status, "")
 
 
 @register.filter

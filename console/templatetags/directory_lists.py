@@ -55,6 +55,13 @@ def contact_link(value: str, attribute: str) -> str | SafeString:
 
 
 @register.filter
+def identity(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What tells a person from namesakes: attributes, each with its first value, as far as there is one."""
+    names = ("title", "department", "sAMAccountName", "telephoneNumber", "mail")
+    return [(name, values[0]) for name in names if (values := values_of(record, name))]
+
+
+@register.filter
 def shown_value(value: str, attribute: str = "") -> str | SafeString:
     """A value for people: a relative time, an object's name, a shortened long text, an address as a link.
 

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from django.utils.translation import get_language, ngettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext_lazy
 
 # Units by their seconds, each as a duration, in the past and in the future.
 _UNITS: Final[dict[int, tuple[Any, Any, Any]]] = {
@@ -71,13 +71,19 @@ def schedule_in_words(begins: datetime | None, ends: datetime | None, lasts: int
     """When a change is made, and until when or for how many seconds, as it was asked for; empty if neither."""
     parts = []
     if begins is not None:
-        parts.append(_("at {time}").format(time=_minute(begins)))
+        parts.append(_("at {time}").format(time=written_time(begins)))
     if ends is not None:
-        parts.append(_("until {time}").format(time=_minute(ends)))
+        parts.append(_("until {time}").format(time=written_time(ends)))
     if lasts is not None:
         parts.append(_("for {duration}").format(duration=exact_duration_in_words(lasts)))
     return ", ".join(parts)
 
 
-def _minute(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+_WRITTEN = {"de": "%d.%m.%Y, %H:%M"}
+"""How a reader of the language writes a time; ISO 8601 for all others."""
+
+
+def written_time(time: datetime, *, seconds: bool = False) -> str:
+    """A time in UTC as the reader's language writes it, to the minute or the second."""
+    written = _WRITTEN.get(get_language() or "", "%Y-%m-%d %H:%M") + (":%S" if seconds else "")
+    return f"{time.astimezone(UTC):{written}} UTC"

@@ -41,6 +41,11 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def open_own_menu(page: Page) -> None:
+    """Open what is behind the initials of whoever is signed in."""
+    page.get_by_role("banner").locator("details.you > summary").click()
+
+
 def expect_on_reload(page: Page, sight: Locator) -> None:
     """Reload until it is there: the worker applies a change, and a buffer writes reads, a moment later."""
     deadline = time.monotonic() + 120

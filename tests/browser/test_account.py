@@ -88,7 +88,7 @@ def test_the_second_factor_from_set_up_to_removal(page: Page, ada: Person) -> No
     page.get_by_role("button", name="Copy").click()
     assert page.evaluate("navigator.clipboard.readText()").split() == codes
     expect_good_looks(page, "account-recovery-codes")
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I have saved them").click()
     factor = page.get_by_role("region", name="Second factor")
     expect(factor).to_contain_text("10 recovery codes are left")
     expect_good_looks(page, "account-with-second-factor")
@@ -101,7 +101,7 @@ def test_the_second_factor_from_set_up_to_removal(page: Page, ada: Person) -> No
     factor.get_by_role("button", name="New recovery codes").click()
     new_codes = page.locator("#codes").inner_text().split()
     assert not set(codes) & set(new_codes)
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I have saved them").click()
 
     page.on("dialog", lambda dialog: dialog.accept())
     factor.get_by_role("textbox", name="Code").fill(codes[0])

@@ -16,7 +16,7 @@ from lab.domain import Domain
 from tests.approvals.proposals import SECURITY, make_proposal
 from tests.audit.calls import make_call
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, open_own_menu
 from tests.support.cast import Integration, make_connection, make_integration, make_person
 
 LONG = "CN=Augusta Ada King\\, Countess of Lovelace,OU=Analytical Engines and Difference Engines,OU=Staff,OU=London"
@@ -121,12 +121,10 @@ def test_forms(page: Page, integration: Integration, record: OperationRecord, he
     key, role = integration.key, integration.key.role_id
     connection = key.links.get().connection_id
     for name, path in {
-        "role": "keys/role/add/",
-        "role-deleted": f"keys/role/{role}/delete/",
+        "role": f"keys/role/{role}/change/",
         "role-history": f"keys/role/{role}/history/",
-        "key-new": "keys/apikey/add/",
         "key": f"keys/apikey/{key.id}/change/",
-        "link-new": "keys/link/add/",
+        "link": f"keys/link/{key.links.get().pk}/change/",
         "person": f"keys/person/{key.owner_id}/change/",
         "connection": f"directory/directoryconnection/{connection}/change/",
         "record": f"audit/operationrecord/{record.id}/change/",
@@ -155,11 +153,13 @@ def test_a_list_is_narrowed_down(page: Page, record: OperationRecord) -> None:
 
 def test_it_is_dark_where_the_console_is(page: Page, integration: Integration, record: OperationRecord) -> None:
     page.goto("/console/")
+    open_own_menu(page)
     button = page.get_by_role("button", name="Theme")
     while page.evaluate("document.documentElement.dataset.theme") != "dark":
         button.click()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    for path in ("", "audit/operationrecord/", f"keys/apikey/{integration.key.id}/change/", "keys/role/add/"):
+    key = integration.key
+    for path in ("", "audit/operationrecord/", f"keys/apikey/{key.id}/change/", f"keys/role/{key.role_id}/change/"):
         page.goto(f"/admin/{path}")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
         expect_good_looks(page, f"admin-dark-{path.partition('/')[0]}-{len(path)}")

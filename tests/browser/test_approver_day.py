@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
@@ -35,6 +35,33 @@ class Keyboard:
     def type(self, text: str) -> None:
         self._page.keyboard.type(text)
         self.count += len(text)
+
+
+class Thumb:
+    """The taps and typed letters of a person with a telephone, counted; what is tapped is never hidden."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.count = 0
+
+    def tap(self, *places: Locator) -> None:
+        for place in places:
+            place.click()
+            self.count += 1
+
+    def decide(self, name: str, comment: str = "") -> None:
+        """Press a button of the decision, which is in sight without scrolling and large enough."""
+        decision = self._page.locator(".decision")
+        button = decision.get_by_role("button", name=name)
+        expect(button).to_be_in_viewport(ratio=1)
+        box = button.bounding_box()
+        assert box is not None
+        assert box["height"] >= 44, box
+        if comment:
+            self.tap(decision.get_by_role("textbox", name="Comment"))
+            self._page.keyboard.type(comment)
+            self.count += len(comment)
+        self.tap(button)
 
 
 def hold_three_hundred(careful: Integration, directory: Directory, parent: str) -> list[UUID]:
@@ -85,6 +112,9 @@ def test_three_hundred_by_keyboard(
     lines = main.locator("tbody tr")
     expect(lines).to_have_count(6)
     expect(lines.nth(2)).to_contain_text("Change the members of 2 groups Analysts, Vault")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    heights = [box["height"] for line in lines.all() if (box := line.bounding_box())]
+    assert max(heights) < 70, f"two rows of text for each line: {heights}"
     expect_good_looks(page, "inbox")
     ticked, boxes = main.locator("[data-ticks]"), lines.get_by_role("checkbox")
     keys.press("*")
@@ -188,6 +218,100 @@ def test_three_hundred_by_keyboard(
     assert keys.count <= 100, keys.count
 
 
+def test_three_hundred_on_a_telephone(
+    sign_in: SignIn, careful: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    """The same day by thumb, with at most 150 taps and letters."""
+    hold_three_hundred(careful, directory, organizational_unit)
+    page = sign_in(make_person("grace", superuser=True), "/console/changes/")
+    page.set_viewport_size({"width": 390, "height": 844})
+    main, thumb = page.locator("main"), Thumb(page)
+    exceptions = main.get_by_role("region", name="not like the other")
+    lines = main.locator("tbody tr")
+    expect(lines).to_have_count(6)
+    for line in lines.all():
+        box = line.bounding_box()
+        assert box is not None
+        assert box["height"] < 200, "four lines of the inbox are seen at once"
+
+    def open_first(headline: str) -> None:
+        thumb.tap(lines.first.get_by_role("link"))
+        expect(page.get_by_role("heading", level=1)).to_have_text(headline)
+
+    def tick(name: str) -> None:
+        thumb.tap(exceptions.get_by_role("row", name=name).get_by_role("checkbox"))
+
+    def next_waiting() -> None:
+        thumb.tap(main.get_by_role("link", name="Next waiting"))
+
+    open_first("Change city and inheritance of group policies of 200 organizational units")
+    expect(main).to_contain_text("198 of 200 ticked")
+    expect(exceptions.get_by_role("row", name="Team 031")).to_contain_text("City: Lisbon instead of London")
+    expect_good_looks(page, "thumb-together")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("198 of 198 approved.")
+    tick("Team 031")
+    thumb.decide("Reject the ticked ones", "Closed")
+    expect(main).to_contain_text("1 of 1 rejected.")
+    tick("Team 077")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("None of them waits any more.")
+
+    next_waiting()
+    expect(main).to_contain_text("14 of 14 ticked.")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("14 of 14 approved.")
+    thumb.tap(main.get_by_role("button", name="Show the 14 generated passwords once"))
+    expect(main.get_by_role("row", name="Person 13")).to_be_visible()
+    page.go_back()
+    thumb.tap(main.get_by_role("link", name="Approvals", exact=True))
+
+    open_first("Change the members of 2 groups")
+    expect(exceptions.get_by_role("row", name="Vault")).to_contain_text("A protected object")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("19 of 19 approved.")
+    tick("Vault")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("1 of 1 approved.")
+
+    next_waiting()
+    expect(main.get_by_role("region", name="What is lost")).to_be_visible()
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("20 of 20 approved.")
+
+    next_waiting()
+    expect(main).to_contain_text("1 would not be applied now:")
+    thumb.tap(main.get_by_role("button", name="Reject the stale one"))
+    expect(main).to_contain_text("5 of 5 ticked.")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("5 of 5 approved.")
+
+    next_waiting()
+    expect(exceptions.get_by_role("row", name="Person 07")).to_contain_text("Department so far: Legal instead of IT")
+    thumb.decide("Approve the ticked ones")
+    expect(main).to_contain_text("39 of 39 approved.")
+    tick("Person 07")
+    thumb.decide("Reject the ticked ones", "Why?")
+    expect(main.locator("#progress")).to_contain_text("Applied 39")
+    assert not ChangeRequest.objects.filter(status="pending").exists()
+    assert ChangeRequest.objects.filter(status="applied").count() == 297
+    assert thumb.count <= 50, thumb.count
+
+
+def test_one_change_is_decided_from_anywhere_on_its_page(
+    sign_in: SignIn, careful: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    user = directory.add_user("Ada", parent=organizational_unit)
+    held = careful.patch(f"/api/ad/users/{user}", {"replace": {"title": "Countess"}}).body["changeRequest"]["id"]
+    page = sign_in(make_person("grace", superuser=True), f"/console/changes/{held}")
+    for size in ((1440, 900), (390, 844)):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        for place in (0, 10_000):
+            page.evaluate("top => scrollTo(0, top)", place)
+            for name in ("Approve", "Reject"):
+                expect(page.locator(".decision").get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+
+
 def test_from_one_to_the_next(
     sign_in: SignIn, careful: Integration, directory: Directory, organizational_unit: str
 ) -> None:
@@ -216,7 +340,7 @@ def test_from_one_to_the_next(
     expect(main.get_by_role("region", name="Questions and answers")).to_contain_text("For which project?")
     page.get_by_label("For", exact=True).fill("grace")
     page.get_by_role("button", name="Assign").click()
-    expect(main).to_contain_text("It is for grace now.")
+    expect(main).to_contain_text("Assigned to grace.")
     expect_good_looks(page, "approval-asked-back")
     owner = sign_in(careful.key.owner, page.url)
     owner.get_by_role("textbox", name="Answer").fill("The engine")

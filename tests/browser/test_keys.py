@@ -50,8 +50,8 @@ def test_it_works(
     staff = directory.guid(directory.add_unit("Staff", parent=organizational_unit))
     user = directory.add_user("Ada Lovelace", parent=directory.dn(staff))
     role, key = random_name("role"), random_name("key")
-    page.get_by_role("link", name="Set up an integration").click()
-    page.get_by_label("Make a role for it").check()
+    page.get_by_role("link", name="Set up an integration").first.click()
+    page.get_by_label("Create a role for it").check()
     page.get_by_label("Name", exact=True).fill(role)
     page.get_by_label("Read objects").check()
     page.get_by_label("Change users").check()
@@ -85,7 +85,7 @@ def test_it_works(
     expect_good_looks(page, "key-new-6-check")
     assert not ApiKey.objects.exists()
     assert not Role.objects.exists()
-    page.get_by_role("button", name="Make the role and the key").click()
+    page.get_by_role("button", name="Create the role and the key").click()
 
     value = page.get_by_label("API key, sent in X-API-Key").input_value()
     page.get_by_role("button", name="Copy", exact=True).first.click()
@@ -146,7 +146,7 @@ def test_a_key_to_its_end(administrator: Page, integration: Integration, live_ga
     expect(page.locator("#test-told")).to_contain_text(f"the key acts as {key.owner.username} in Corp")
     expect_good_looks(page, "key-rotated")
     assert integration.get("/api/me").status == 200, "both values are valid for an hour"
-    page.get_by_role("link", name="I have kept it").click()
+    page.get_by_role("link", name="I have saved it").click()
     expect(page.get_by_text("still valid, ends in")).to_be_visible()
 
     page.get_by_role("link", name="Edit").click()
@@ -214,7 +214,7 @@ def test_a_person_is_given_less_and_leaves(administrator: Page, integration: Int
     assert integration.get("/api/me").status == 401
     page.goto("/console/people/new")
     page.get_by_label("User name").fill(owner.username)
-    page.get_by_role("button", name="Make the account").click()
+    page.get_by_role("button", name="Create the account").click()
     expect(page.locator("main")).to_contain_text(f"There is a person called {owner.username} already")
     expect(page.get_by_label("User name")).to_have_value(owner.username)
     expect_good_looks(page, "person-new-refused")

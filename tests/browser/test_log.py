@@ -74,7 +74,7 @@ def test_from_the_list_to_a_record_and_on(
 
 
 def test_a_filter_that_makes_no_sense(auditor: Page) -> None:
-    auditor.get_by_text("Person, key, operation").click()
+    auditor.get_by_text("More filters").click()
     auditor.get_by_label("Run", exact=True).fill("the one of yesterday")
     auditor.get_by_role("button", name="Filter").click()
     expect(auditor.locator("#runId-error")).to_contain_text("This is not an id.")

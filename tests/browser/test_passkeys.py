@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, CDPSession, Page, expect
 from keys.models import Passkey, Person
 from tests.approvals.proposals import hold
 from tests.browser.conftest import REFUSED
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, open_own_menu
 from tests.support.cast import PASSWORD, Console, make_person
 from tests.support.configuration import Configure
 
@@ -70,7 +70,7 @@ WORDS = {
         "sign in": "Sign in",
         "use": "Use a passkey",
         "add": "Add a passkey",
-        "make": "Make the passkey",
+        "make": "Create the passkey",
         "password": "Present password",
         "go on": "Go on",
         "name": "Name",
@@ -129,6 +129,7 @@ def test_the_life_of_a_passkey(page: Page, devices: CDPSession, configure: Confi
     page.goto("/console/account")
     expect_good_looks(page, f"account-with-passkey-{language}")
 
+    open_own_menu(page)
     page.locator("form[action$='sign-out'] button").click()
     page.goto("/console/sign-in?next=/console/account")
     page.wait_for_url("**/console/account")  # the browser offers the passkey by itself, and its person takes it
@@ -162,7 +163,7 @@ def test_the_second_step_and_several_decisions(
     page.get_by_label("Present password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
     page.get_by_label("Name", exact=True).fill("Key")
-    page.get_by_role("button", name="Make the passkey").click()
+    page.get_by_role("button", name="Create the passkey").click()
     expect(page.locator("#codes")).to_be_visible()
     page.add_init_script("delete PublicKeyCredential.isConditionalMediationAvailable")
     page.context.clear_cookies()
@@ -202,7 +203,7 @@ def test_an_invitation_leads_to_a_passkey(page: Page, devices: CDPSession, ada: 
     page.get_by_role("button", name="Go on", exact=True).click()
     page.get_by_label("Name of the passkey").fill("Telephone")
     expect_good_looks(page, "invitation-choice")
-    page.get_by_role("button", name="Make the passkey and sign in").click()
+    page.get_by_role("button", name="Create the passkey and sign in").click()
     expect(page.locator("#codes")).to_be_visible()
     assert len(page.locator("#codes").inner_text().split()) == 10
     assert link.partition("#")[2] not in repr(sent)

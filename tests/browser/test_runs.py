@@ -79,7 +79,7 @@ def add_protected(unit: Unit, directory: Directory, name: str) -> UUID:
 
 
 def show_plan(page: Page, unit: Unit, **choices: str) -> None:
-    page.get_by_role("link", name="Plan a run").click()
+    page.get_by_role("link", name="Plan a run").first.click()
     page.get_by_label("Organizational unit").fill(unit.dn)
     for label, choice in choices.items():
         page.get_by_label(label).select_option(choice)
@@ -91,7 +91,7 @@ def test_it_works(administrator: Page, unit: Unit, directory: Directory, live_ga
     directory.add_user("Cy Disabled", parent=unit.dn, enabled=False)
     eve = add_protected(unit, directory, "Eve Admin")
     page = administrator.locator("main")
-    expect(page).to_contain_text("No run has been made yet.")
+    expect(page).to_contain_text("There have been no runs yet.")
 
     page.get_by_role("link", name="Incident").click()
     page.get_by_label("Organizational unit").fill(unit.dn)
@@ -142,7 +142,7 @@ def test_the_unit_is_chosen_from_the_tree(
     administrator: Page, unit: Unit, directory: Directory, live_gateway: LiveGateway
 ) -> None:
     directory.add_computer(parent=unit.dn)
-    administrator.get_by_role("link", name="Plan a run").click()
+    administrator.get_by_role("link", name="Plan a run").first.click()
     page = administrator.locator("main")
     page.get_by_text("Choose from the tree").click()
     page.get_by_role("button", name=unit.dn.partition(",")[0].removeprefix("OU=")).click()
@@ -269,7 +269,7 @@ def test_who_may_not_sees_neither_link_nor_page(sign_in: SignIn, run: Run, unit:
         assert answer.status == status
         assert "Contractors" not in answer.text()
     page.goto("/console/runs/")
-    expect(page.locator("main")).to_contain_text("No run has been made yet.")
+    expect(page.locator("main")).to_contain_text("There have been no runs yet.")
     expect(page.get_by_role("link", name="Plan a run")).to_have_count(0)
 
     planner = sign_in(make_person(may=["directory.read_object", "directory.run_accounts"]), "/console/runs/")

@@ -11,7 +11,7 @@ from lab.directory import Directory
 from lab.domain import Domain
 from tests.audit.calls import CALL
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, open_own_menu
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, make_connection, make_person
 
@@ -41,6 +41,7 @@ def test_it_works(sign_in: SignIn) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_url("**/console/changes/")
+    open_own_menu(page)
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("status").first).to_have_text("You are signed out.")
     page.goto("/console/changes/")
@@ -71,10 +72,12 @@ def test_a_person_of_a_directory(
     directory.modify(ada, pwdLastSet="-1")
     fill(page, "ada.lovelace", accounts.PASSWORD)
     page.wait_for_url("**/console/")
-    page.get_by_role("link", name="your account").click()
+    open_own_menu(page)
+    page.get_by_role("link", name="Your account").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Ada Lovelace")
     expect(page.get_by_role("heading", name="Password")).to_have_count(0)  # it is the directory's
 
+    open_own_menu(page)
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("radio", name="corp.example.test")).to_be_checked()
 
@@ -95,6 +98,7 @@ def test_the_code_of_an_authenticator(sign_in: SignIn) -> None:
     page.get_by_role("button", name="Go on").click()
     page.wait_for_url("**/console/changes/?status=any")
 
+    open_own_menu(page)
     page.get_by_role("button", name="Sign out").click()
     fill(page, "ada", PASSWORD)
     page.get_by_label("Code").fill(recovery[0])
@@ -116,5 +120,6 @@ def test_the_back_office_is_reached_by_the_same_door(sign_in: SignIn) -> None:
     page = sign_in(None, "/admin/keys/apikey/")
     fill(page, "ada", PASSWORD)
     page.wait_for_url("**/admin/keys/apikey/")
+    open_own_menu(page)
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/console/sign-in")

@@ -44,12 +44,12 @@ def test_a_preset_fills_the_form_without_scripts(console: Console) -> None:
     browser.press("Approver", username="ida", email="ida@example.com")
     assert 'value="approvals.decide_change" checked' in browser.content
     assert 'value="ida"' in browser.content
-    browser.press("Make the account", password="a long and unusual phrase")
+    browser.press("Create the account", password="a long and unusual phrase")
     ida = Person.objects.get(username="ida")
     assert (ida.email, ida.has_perm("approvals.decide_change"), ida.has_perm("directory.delete_user")) == (
         *("ida@example.com", True, False),
     )
-    browser.open("/console/roles/new").press("Help desk", name="Desk").press("Make the role")
+    browser.open("/console/roles/new").press("Help desk", name="Desk").press("Create the role")
     role = Role.objects.get(name="Desk")
     assert set(role.permissions.values_list("codename", flat=True)) >= {"unlock_account", "reset_password"}
 
@@ -60,7 +60,7 @@ def test_a_group_gives_its_permissions_to_its_members(console: Console) -> None:
         PlainBrowser(console)
         .open("/console/people/groups/new")
         .press("Auditor")
-        .press("Make the group", name="Revision")
+        .press("Create the group", name="Revision")
     )
     assert "Revision was created." in browser.text
     browser.open(f"/console/people/{ada.public_id}/permissions").press("Save", groups=["Revision"])

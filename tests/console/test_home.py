@@ -20,6 +20,7 @@ from directory.models.runs import AccountStatus
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call
+from tests.audit.test_statistics import logged
 from tests.console.test_log import make_change, text_of
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Console, make_integration, make_person
@@ -172,7 +173,7 @@ def test_keys_to_look_at() -> None:
     assert "in 3 days" in page
     assert "Not used for 90 days: 1" in page
     assert idle.name in page
-    assert "Keys to look at" not in home("audit.read_log")
+    assert "Keys that need attention" not in home("audit.read_log")
 
 
 def columns(part: str) -> list[tuple[str, str, str]]:
@@ -187,7 +188,11 @@ def test_changes_per_day_as_chart_and_as_table() -> None:
     log.record_refusal(CALL, operation="users.update", code="AD.Object.NotFound")
     part = text_of(console.get("/console/home/activity"))
     assert "4 in 14 days (UTC): 3 succeeded, 1 failed." in part
-    assert columns(part) == [("good", "25.00%", "75.00%"), ("bad", "0.00%", "25.00%")]
+    assert columns(part) == [], "one day is no chart: the sentence says it all"
+    logged(at=timezone.now() - timedelta(days=1))
+    part = text_of(console.get("/console/home/activity"))
+    assert "5 in 14 days (UTC): 4 succeeded, 1 failed." in part
+    assert columns(part) == [("good", "75.00%", "25.00%"), ("good", "25.00%", "75.00%"), ("bad", "0.00%", "25.00%")]
     assert part.count('<th scope="row"><a href="/console/log/?from=') == 14
     today = f"{timezone.now():%Y-%m-%d}"
     assert f"<title>{today}: 3 succeeded, 1 failed</title>" in part
@@ -224,7 +229,7 @@ def test_a_chart_ends_at_a_round_number(most: int, top: int) -> None:
 def test_nothing_to_chart() -> None:
     part = text_of(Console(make_person(may=["audit.read_log"])).get("/console/home/activity"))
     assert "0 in 14 days (UTC): no changes." in part
-    assert "Nothing was done in this time." in part
+    assert "No operations in this period." in part
     assert "<rect" not in part
 
 

@@ -309,12 +309,24 @@ def test_a_record_that_is_not_there(console: Console) -> None:
         ("yesterday", "2028-02-28T00:00", "2028-02-28T23:59"),
         ("last year", "2027-01-01T00:00", "2027-12-31T23:59"),
         ("last 7 days", "2028-02-22T12:30", None),
+        ("letzten Monat", "2028-01-01T00:00", "2028-01-31T23:59"),
+        ("diese Woche", "2028-02-28T00:00", None),
+        ("gestern", "2028-02-28T00:00", "2028-02-28T23:59"),
+        ("letztes Jahr", "2027-01-01T00:00", "2027-12-31T23:59"),
+        ("letzten 7 Tage", "2028-02-22T12:30", None),
     ],
 )
 def test_a_time_that_is_said(said: str, begins: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: datetime(2028, 2, 29, 12, 30, tzinfo=UTC))
     query = extract_period({"q": f"Ada {said.upper()} password"})
     assert query == {"q": "Ada password", "from": begins, **({"to": ends} if ends else {})}
+
+
+@pytest.mark.parametrize("said", ["update", "change", "ändern"])
+def test_what_was_done_is_said_in_any_language(said: str, console: Console) -> None:
+    make_change()
+    assert "Change job title of Ada Lovelace" in text_of(console.get(f"{PATH}?q=lovelace+{said}&owner=ada"))
+    assert "Change job title" not in text_of(console.get(f"{PATH}?q=lovelace+löschen&owner=ada"))
 
 
 def test_a_search_that_says_a_time_is_made_explicit(console: Console) -> None:
@@ -353,7 +365,7 @@ def test_tampering_is_told_on_every_page_and_nothing_is_made_of_the_record(conso
     OperationRecord.objects.filter(pk=record.pk).update(owner="mallory")
     auditor = Console(make_person(may=["audit.read_log", "audit.revert_change"]))
     page = text_of(auditor.get(f"{PATH}{record.id}"))
-    assert "Do not believe this record." in page
+    assert "This record cannot be trusted." in page
     assert f'href="/console/log/{record.id}/revert"' not in page
     assert "can be reverted" not in page
     verifying.verify()

@@ -9,6 +9,7 @@ from django.utils.translation import override
 from console.shared.spelling import spell
 from console.templatetags import console
 from core.errors import FieldError
+from core.text.times import schedule_in_words
 from directory.shapes.wording.labels import operation_words
 from directory.shapes.wording.value_words import common_name, container_path
 
@@ -27,6 +28,15 @@ from directory.shapes.wording.value_words import common_name, container_path
 )
 def test_moments(ago: timedelta, said: str) -> None:
     assert f">{said}<" in console.moment(timezone.now() - ago)
+
+
+def test_times_as_the_readers_language_writes_them() -> None:
+    at = datetime(2026, 11, 21, 9, 5, 7, tzinfo=UTC)
+    with override("de"):
+        assert ">21.11.2026, 09:05:07 UTC<" in console.exact_moment(at)
+        assert 'title="21.11.2026, 09:05:07 UTC"' in console.moment(at)
+        assert schedule_in_words(at, None, None) == "am 21.11.2026, 09:05 UTC"
+        assert console.quoted("Ticket 4711") == "„Ticket 4711“"
 
 
 def test_exact_times() -> None:

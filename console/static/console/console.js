@@ -112,3 +112,29 @@ document.addEventListener("keydown", (event) => {
   if (wanted.matches("input, select, textarea, [data-key-focuses]")) wanted.focus();
   else wanted.click();
 });
+
+// `data-chips` on a form of filters: below it, each filter that is on is a chip that takes it off. Selects are on when
+// they differ from their first choice.
+for (const form of document.querySelectorAll("form[data-chips]")) {
+  const chips = document.createElement("ul");
+  chips.className = "chips-on";
+  for (const field of form.elements) {
+    const isOn = field.matches("select") ? field.selectedIndex > 0
+      : field.matches("[type=checkbox]") ? field.checked : field.matches("input") && field.value.trim();
+    if (!field.name || !isOn || !field.labels?.length) continue;
+    const label = field.labels[0].textContent.trim();
+    const value = field.matches("select") ? field.selectedOptions[0].textContent.trim() : field.value.trim().replace(/^(\d{4}-\d\d-\d\d)T/, "$1 ");
+    const rest = new URLSearchParams(location.search);
+    rest.delete(field.name);
+    rest.delete("cursor");
+    const chip = document.createElement("a");
+    chip.href = `?${rest}`;
+    const removes = document.createElement("span"); // no label of its own, which would be that of the field, too
+    removes.className = "only-read-aloud";
+    removes.textContent = say("Remove the filter");
+    chip.append(removes, " ", field.matches("[type=checkbox]") ? label : say("{label}: {value}", { label, value }), " ×");
+    chips.append(document.createElement("li"));
+    chips.lastChild.append(chip);
+  }
+  if (chips.childElementCount) (form.closest("details.fold") ?? form).after(chips);
+}

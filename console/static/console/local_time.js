@@ -13,8 +13,9 @@ function localize(root) {
     time.dataset.local = "yes";
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const local = at.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
-    const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    const written = { dateStyle: "medium", timeStyle: "medium" };
+    const local = at.toLocaleString(locale, written);
+    const utc = `${at.toLocaleString(locale, { ...written, timeZone: "UTC" })} UTC`;
     if (time.hasAttribute("data-exact")) {
       time.textContent = local;
       time.title = utc;

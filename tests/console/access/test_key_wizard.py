@@ -115,7 +115,7 @@ def test_a_role_may_be_chosen_beforehand(console: Console, role: Role) -> None:
 @pytest.mark.parametrize(
     ("step", "fields", "told"),
     [
-        ("role", {"choice": "existing", "role": ""}, "Choose a role, or make one."),
+        ("role", {"choice": "existing", "role": ""}, "Choose a role, or create one."),
         ("role", {"choice": "new", "name": ""}, "Fill this in."),
         ("key", {"name": " ", "owner": "grace"}, "Fill this in."),
         ("key", {"name": "x", "owner": "grace", "expiresAt": "tomorrow"}, "Choose a date and a time"),
@@ -154,7 +154,7 @@ def test_a_key_that_is_refused_says_that_its_role_is_there(console: Console) -> 
     assert "Choose a future date." in page
     assert Role.objects.count() == 1
     go(console, "key", "directory", name="HR import", owner="grace", expiresAt="")
-    assert "HR import was created" in followed(console, make(console))
+    assert "Key created: HR import" in followed(console, make(console))
     assert (ApiKey.objects.get().role, Role.objects.count()) == (Role.objects.get(), 1)
 
 
@@ -176,7 +176,7 @@ def test_what_was_changed_in_another_window_is_looked_at_again(console: Console,
     page = console.submit(f"{PATH}/check", go="on", digest=seen)
     assert "Something was changed since you saw this" in text_of(page)
     assert not ApiKey.objects.exists()
-    assert "HR import was created" in followed(console, make(console))
+    assert "Key created: HR import" in followed(console, make(console))
     assert ApiKey.objects.get().supervision_level == "act"
 
 
@@ -202,7 +202,7 @@ def test_whoever_is_no_superuser_makes_keys_of_their_own(corp: DirectoryConnecti
     go_all_the_way(ada, role, owner="grace")
     assert make(ada).status == 403
     go(ada, "key", "directory", name="mine", owner="ada")
-    assert "mine was created" in followed(ada, make(ada))
+    assert "Key created: mine" in followed(ada, make(ada))
 
 
 def test_whoever_may_not_make_keys_gets_no_step(role: Role) -> None:

@@ -48,7 +48,7 @@ def version_of(console: Console, role: Role) -> str:
 def test_what_a_role_gives_and_to_which_keys(console: Console, integration: Integration, path: str) -> None:
     listed = text_of(console.get("/console/roles/"))
     assert "Help desk For the first line. 2 of high risk: delete users everywhere 1" in listed
-    assert "No role of that name." in text_of(console.get("/console/roles/?name=nobody"))
+    assert "No role has this name." in text_of(console.get("/console/roles/?name=nobody"))
     page = text_of(console.get(path))
     for shown in ("Users Delete users High risk", "Reading Read objects", "Everywhere", integration.key.name):
         assert shown in page

@@ -221,7 +221,7 @@ def test_in_the_console_and_the_back_office(admin: Console, clerk: Person, sites
     browser.press("Save", scopes=f"{sites.berlin}\n{sites.lab_id}")
     assert [scope["guid"] for scope in kept(clerk)] == [str(sites.berlin_id), str(sites.lab_id)]
     name = random_name("Paris")
-    browser.open("/console/people/groups/new").press("Make the group", name=name, scopes=sites.paris)
+    browser.open("/console/people/groups/new").press("Create the group", name=name, scopes=sites.paris)
     group = Group.objects.get(name=name)
     assert "Paris" in browser.text
     clerk.groups.add(group)

@@ -65,7 +65,7 @@ def test_members_are_found_by_name_and_through_nested_groups(
     page = list_members(page, above, nested="true")
     assert "Ada Lovelace" in page.text
     assert "Remove the chosen" not in page.buttons  # she is no member herself
-    assert "No member has such a name." in list_members(page, analysts, q="Nobody").text
+    assert "No member has this name." in list_members(page, analysts, q="Nobody").text
 
 
 def test_a_primary_group_is_marked_and_cannot_be_left(
