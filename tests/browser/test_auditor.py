@@ -91,6 +91,7 @@ def test_moments_are_told_in_the_readers_time_and_language(sign_in: SignIn, inte
     moment = page.locator("time[data-exact]").first
     expect(moment).not_to_contain_text("UTC")
     expect(moment).to_have_attribute("title", OperationRecord.objects.get().at.strftime("%d.%m.%Y, %H:%M:%S UTC"))
+    page.get_by_text("Mehr Filter").click()
     page.get_by_label("Von (Ortszeit)").fill("2026-02-01T09:00")
     page.get_by_role("button", name="Filtern").click()
     page.wait_for_url("**from=2026-02-01T00%3A00**")

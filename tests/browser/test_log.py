@@ -65,7 +65,7 @@ def test_from_the_list_to_a_record_and_on(
     auditor.wait_for_url(f"**target={user}")
     expect(auditor.get_by_label("Object (objectGUID)")).to_have_value(str(user))
     expect(auditor.get_by_role("link", name="Ada Lovelace")).to_have_count(1)
-    auditor.get_by_role("link", name="No filter").click()
+    auditor.get_by_role("link", name="Clear", exact=True).click()
 
     auditor.get_by_role("link", name="Search users").click()
     auditor.get_by_role("link", name="nightly-report").click()
@@ -90,6 +90,7 @@ def test_times_and_pages(auditor: Page, integration: Integration) -> None:
     auditor.get_by_role("link", name="Next page").click()
     expect(auditor.get_by_role("link", name="Back to the newest")).to_be_visible()
     expect(auditor.locator("tbody tr")).to_have_count(10)
+    auditor.get_by_text("More filters").click()
     auditor.get_by_label("To (UTC)").fill("2001-01-01T00:00")
     auditor.get_by_role("button", name="Filter").click()
     expect(auditor.locator("main")).to_contain_text("Nothing in the log matches these filters.")

@@ -4,13 +4,18 @@ from playwright.sync_api import Page, expect
 
 from directory.models import DirectoryConnection
 from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_on_reload
 from tests.support.cast import make_integration, make_person
 
 
 def test_it_works(
-    sign_in: SignIn, connection: DirectoryConnection, directory: Directory, organizational_unit: str
+    sign_in: SignIn,
+    connection: DirectoryConnection,
+    live_gateway: LiveGateway,
+    directory: Directory,
+    organizational_unit: str,
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
     integration = make_integration(connection)
@@ -25,9 +30,11 @@ def test_it_works(
     page.get_by_role("link", name="In the console").click()
     page.wait_for_url(f"**/console/keys/{key.id}")
 
-    path = f"/api/ad/users/{user}"
-    assert integration.get(path).body["id"] == str(user)
-    assert integration.patch(path, {"replace": {"title": "Countess"}}).body["attributes"]["title"] == ["Countess"]
+    path, headers = f"/api/ad/users/{user}", {"X-API-Key": integration.value, "X-Client-Id": str(client_id)}
+    status, _, found = live_gateway.request("GET", path, headers=headers)
+    assert (status, found["id"]) == (200, str(user))
+    status, _, changed = live_gateway.request("PATCH", path, body={"replace": {"title": "Countess"}}, headers=headers)
+    assert (status, changed["attributes"]["title"]) == (200, ["Countess"])
     assert directory.text(user, "title") == "Countess"
 
     open_list(page, "Operation records")
