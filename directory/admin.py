@@ -1,4 +1,4 @@
-"""Connections and saved filters in Django admin: for viewing, and for deleting the filters that others left behind."""
+"""Django admin of saved filters."""
 
 from typing import Any
 
@@ -7,24 +7,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
-from directory.models import DirectoryConnection
 from directory.models.filters_and_templates import SavedFilter
-
-
-@admin.register(DirectoryConnection)
-class DirectoryConnectionAdmin(ReadOnlyAdmin):
-    console_view = "console:connection"
-    list_display = ("name", "servers", "base_dn", "enabled", "client_id", "changed_at")
-    list_filter = ("enabled",)
-    search_fields = ("name", "base_dn", "bind_dn")
-    fields = (
-        *("name", "servers", "base_dn", "bind_dn", "start_tls", "ca_certificate", "enabled", "client_id"),
-        *("identity_questions", "rotated_at", "created_at", "changed_at"),
-    )
-
-    @admin.display(description="servers")
-    def servers(self, row: DirectoryConnection) -> str:
-        return ", ".join(row.urls)
 
 
 @admin.register(SavedFilter)

@@ -1,14 +1,13 @@
-"""Keys, roles and people in Django admin, read-only but for two flags: who is a superuser and who may enter here."""
+"""People and their groups in Django admin, read-only but for two flags: who is a superuser and who may enter here."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth.models import Group
-from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
-from keys.models import ApiKey, Link, Person, Role
+from keys.models import Person
 from keys.models.people import kept_scopes
 
 _EDITABLE = ("is_superuser", "is_staff")
@@ -58,52 +57,3 @@ class PermissionGroupAdmin(ReadOnlyAdmin):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
-
-
-@admin.register(ApiKey)
-class ApiKeyAdmin(ReadOnlyAdmin):
-    console_view = "console:key"
-    list_display = ("name", "owner", "role", "state", "supervision_level", "expires_at", "last_used_at")
-    list_filter = ("supervision_level", "role", "links__connection")
-    list_select_related = ("owner", "role")
-    search_fields = ("name", "owner__username", "role__name", "=lookup_id", "=links__client_id")
-    search_help_text = "Name, owner, role, look-up id (the 12 characters after dgk_) or Client ID"
-    date_hierarchy = "created_at"
-    exclude = ("digest", "previous_digest")
-
-    @admin.display(description="state")
-    def state(self, key: ApiKey) -> str:
-        return key.state
-
-
-@admin.register(Link)
-class LinkAdmin(ReadOnlyAdmin):
-    list_display = ("api_key", "connection", "client_id", "created_at")
-    list_filter = ("connection",)
-    list_select_related = ("api_key", "connection")
-    search_fields = ("api_key__name", "=client_id")
-
-
-@admin.register(Role)
-class RoleAdmin(ReadOnlyAdmin):
-    console_view = "console:role"
-    list_display = ("name", "description", "permission_count", "scope_names", "key_count")
-    list_filter = ("permissions__content_type__app_label",)
-    search_fields = ("name", "description", "permissions__codename")
-    search_help_text = "Name, description or permission"
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Role]:
-        rows: QuerySet[Role] = super().get_queryset(request)
-        return rows.annotate(keys=Count("api_keys", distinct=True), given=Count("permissions", distinct=True))
-
-    @admin.display(description="permissions")
-    def permission_count(self, role: Any) -> int:
-        return int(role.given)
-
-    @admin.display(description="scopes")
-    def scope_names(self, role: Role) -> str:
-        return "; ".join(scope["distinguishedName"] for scope in role.scopes) or "everything"
-
-    @admin.display(description="keys", ordering="keys")
-    def key_count(self, role: Any) -> int:
-        return int(role.keys)

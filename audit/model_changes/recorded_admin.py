@@ -22,7 +22,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 class RecordedAdmin(admin.ModelAdmin):
     """A ModelAdmin that changes only its own table, which `log_descriptions` declares, and records each change.
 
-    Tables that the console changes have a `ReadOnlyAdmin` instead. An action is recorded under its name: `renew_secret`
+    Tables that operations change have an `OperationAdmin` instead. An action is recorded under its name: `renew_secret`
     of webhook endpoints as `webhook-endpoints.renew-secret`.
     """
 
@@ -95,10 +95,6 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     console_view = ""
     actions: Any = None
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """As the operations have it: Django's own method would admit those, too, who may only change the table."""
-        return request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

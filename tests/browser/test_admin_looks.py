@@ -121,10 +121,13 @@ def test_forms(page: Page, integration: Integration, record: OperationRecord, he
     key, role = integration.key, integration.key.role_id
     connection = key.links.get().connection_id
     for name, path in {
+        "role-new": "keys/role/add/",
         "role": f"keys/role/{role}/change/",
+        "role-deleted": f"keys/role/{role}/delete/",
         "role-history": f"keys/role/{role}/history/",
+        "key-new": "keys/apikey/add/",
         "key": f"keys/apikey/{key.id}/change/",
-        "link": f"keys/link/{key.links.get().pk}/change/",
+        "link-new": "keys/link/add/",
         "person": f"keys/person/{key.owner_id}/change/",
         "connection": f"directory/directoryconnection/{connection}/change/",
         "record": f"audit/operationrecord/{record.id}/change/",

@@ -338,6 +338,8 @@ def _identifier(row: Any) -> UUID | None:
         return None
     if isinstance(row, Person):
         return row.public_id
+    if isinstance(row, Link):
+        return row.api_key_id
     return row.pk if isinstance(row.pk, UUID) else UUID(int=row.pk)
 
 
@@ -350,6 +352,37 @@ def _action(make: Callable[[World], Any], path: str, name: str, attribute: str, 
     return change
 
 
+def _key_form(world: World, key: ApiKey | None) -> dict[str, Any]:
+    return {
+        "name": "Payroll",
+        "owner": world.console.person.username,
+        "role": str(key.role_id if key else world.role().pk),
+        "supervisionLevel": "ask_every_change",
+    }
+
+
+def _link_form(world: World, _: None) -> dict[str, Any]:
+    return {"key": str(_unlinked(world).pk), "directory": str(world.connection.pk)}
+
+
+def _link(world: World) -> Link:
+    return world.key().links.get()
+
+
+def _role_form(_: World, role: Role | None) -> dict[str, Any]:
+    return {"name": role.name if role else "Readers", "description": "x", "permissions": [], "scopes": ""}
+
+
+def _connection_form(_: World, row: DirectoryConnection | None) -> dict[str, Any]:
+    return {
+        "name": row.name if row else "Corp",
+        "urls": "ldaps://127.0.0.1:1",
+        "baseDn": "DC=a",
+        "bindDn": "CN=b,DC=a",
+        "bindPassword": "another",
+    }
+
+
 def _endpoint_form(_: World, row: WebhookEndpoint | None) -> dict[str, Any]:
     name = row.name if row else "Alerts"
     return {"name": name, "url": "https://other.example/", "format": "standard", "events": ["reads"]}
@@ -358,7 +391,31 @@ def _endpoint_form(_: World, row: WebhookEndpoint | None) -> dict[str, Any]:
 _YES = {"post": "yes"}
 
 IN_ADMIN: dict[tuple[str, str], Change] = {
+    ("keys.role", "add"): _form(None, "keys/role/add/", "name", _role_form),
+    ("keys.role", "change"): _form(World.role, "keys/role/{id}/change/", "permissions", _role_form),
+    ("keys.role", "delete"): _form(World.role, "keys/role/{id}/delete/", "permissions", _YES),
+    ("keys.role", "delete_selected"): _action(World.role, "keys/role/", "delete_selected", "name", **_YES),
+    ("keys.apikey", "add"): _form(None, "keys/apikey/add/", "value", _key_form),
+    ("keys.apikey", "change"): _form(World.key, "keys/apikey/{id}/change/", "supervisionLevel", _key_form),
+    ("keys.apikey", "delete"): _form(_unlinked, "keys/apikey/{id}/delete/", "value", _YES),
+    ("keys.apikey", "delete_selected"): _action(_unlinked, "keys/apikey/", "delete_selected", "value", **_YES),
+    ("keys.apikey", "revoke"): _action(World.key, "keys/apikey/", "revoke", "revokedAt"),
+    ("keys.link", "add"): _form(None, "keys/link/add/", "links", _link_form),
+    ("keys.link", "delete"): _form(_link, "keys/link/{id}/delete/", "links", _YES),
+    ("keys.link", "delete_selected"): _action(_link, "keys/link/", "delete_selected", "links", **_YES),
     ("keys.person", "change"): _form(World.person, "keys/person/{id}/change/", "superuser", {"is_superuser": "on"}),
+    ("directory.directoryconnection", "add"): _form(
+        None, "directory/directoryconnection/add/", "bindPassword", _connection_form
+    ),
+    ("directory.directoryconnection", "change"): _form(
+        World.directory, "directory/directoryconnection/{id}/change/", "bindPassword", _connection_form
+    ),
+    ("directory.directoryconnection", "delete"): _form(
+        World.directory, "directory/directoryconnection/{id}/delete/", "name", _YES
+    ),
+    ("directory.directoryconnection", "delete_selected"): _action(
+        World.directory, "directory/directoryconnection/", "delete_selected", "name", **_YES
+    ),
     ("directory.savedfilter", "delete"): _form(
         World.saved_filter, "directory/savedfilter/{id}/delete/", "filter", _YES
     ),

@@ -268,6 +268,16 @@ def test_in_the_back_office_it_is_refused(console: Console, admin: Client, two: 
     assert "successfully" not in admin.get("/admin/").content.decode()
 
 
+def test_a_key_of_the_back_office_waits_too(console: Console, admin: Client, two: None) -> None:
+    form = {"name": "HR", "owner": console.person.username, "role": str(a_role().pk), "supervisionLevel": "act"}
+    told = admin.post("/admin/keys/apikey/add/", form, follow=True).content.decode()
+    assert "a second person has to approve it" in told
+    assert 'value="dgk_' not in told
+    assert not ApiKey.objects.exists()
+    held = ChangeRequest.objects.get()
+    assert (held.operation, held.requester) == ("api-keys.create", console.person.username)
+
+
 def test_the_console_goes_on_to_what_waits(console: Console, two: None) -> None:
     person = make_person()
     answer = console.submit(f"/console/people/{person.public_id}/permissions", permissions=[READ])

@@ -340,6 +340,8 @@ def test_no_key_for_who_left(her: Ada, directory: Directory, ada: UUID) -> None:
     for answer in (administrator.post("/rest/api-keys", body), administrator.post(rotate, {})):
         assert answer.status == 409, answer
         assert "disabled in the directory" in answer.body["detail"]
+    fields = {"name": "new", "owner": her.person.username, "role": str(role.id), "supervisionLevel": "act"}
+    assert administrator.submit("/admin/keys/apikey/add/", **fields).status == 409
     assert ApiKey.objects.count() == keys
     assert ApiKey.objects.get(pk=her.integration.key.pk).digest == digest
 
