@@ -132,7 +132,7 @@ for (const form of document.querySelectorAll("form[data-chips]")) {
     const removes = document.createElement("span"); // no label of its own, which would be that of the field, too
     removes.className = "only-read-aloud";
     removes.textContent = say("Remove the filter");
-    chip.append(removes, " ", field.matches("[type=checkbox]") ? label : say("{label}: {value}", { label, value }), " ×");
+    chip.append(removes, " ", field.matches("[type=checkbox]") ? label : `${label}: ${value}`, " ×");
     chips.append(document.createElement("li"));
     chips.lastChild.append(chip);
   }
