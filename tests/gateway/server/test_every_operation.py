@@ -97,8 +97,8 @@ def test_no_operation_of_one_key_keeps_another_waiting(
                 under_way = [connections.submit(ask, asked) for _ in range(3 * THREADS)]
                 time.sleep(FILLING)
                 for _ in range(READS):
-                    status, _, _ = small_gateway.request("GET", "/api/me", headers={"X-API-Key": other.value})
-                    assert status == 200, name
+                    status, _, told = small_gateway.request("GET", "/api/me", headers={"X-API-Key": other.value})
+                    assert status == 200, (name, told)
             finally:
                 domain.controller.resume()
             statuses = {each.result() for each in under_way}

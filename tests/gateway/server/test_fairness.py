@@ -70,8 +70,8 @@ def test_another_key_does_not_wait_for_the_requests_of_one(
         before = len(answered)
         for _ in range(READS):
             read()
-        # Behind the waiting requests of the other key each read would wait for several of them.
-        assert len(answered) - before < READS
+        # Behind the waiting requests of the other key, which are twice its threads, each read would wait for many.
+        assert len(answered) - before < 2 * READS
     finally:
         ended.set()
         for thread in threads:
