@@ -32,7 +32,6 @@ from active_directory.errors import (
     Unavailable,
     VersionConflict,
 )
-from active_directory.event_loop import is_on_loop
 from active_directory.filters import ANYTHING, And, AnyGuid, Filter, Not, Or
 from active_directory.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, CurrentSchema, Schema
 from active_directory.streaming import Query, Request, Scope, answer_each, stream
@@ -73,8 +72,7 @@ class Client:
         self._pool = Pool(settings, opener, preferred_controller)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
         self._pace = Pace()
-        pool_of_loop = Pool(replace(settings, pool_size=1), opener, preferred_controller)
-        self._coalesced_reads = CoalescedReads(settings, pool_of_loop, self._links)
+        self._coalesced_reads = CoalescedReads(Pool(settings, opener, preferred_controller), self._links)
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
 
@@ -166,11 +164,10 @@ class Client:
 
         ``attributes`` None reads all that are not constructed. ``deleted`` also finds deleted objects; ``descriptor``
         adds nTSecurityDescriptor with owner, group and DACL; ``identities`` adds the objectGUIDs of the objects that
-        values name. Values returned in ranges are fetched completely. ``coalesce`` allows one search for all who wait
-        on the event loop to read the same ``attributes``, objectGUID among them and none that are computed for base
-        searches only.
+        values name. Values returned in ranges are fetched completely. ``coalesce`` lets all who wait on the event loop
+        share a search for ``attributes``, objectGUID among them and none that are computed for base searches only.
         """
-        if coalesce and is_on_loop() and isinstance(ref, UUID) and attributes is not None and self._server is None:
+        if coalesce and isinstance(ref, UUID) and attributes is not None and self._server is None:
             entry = self._coalesced_reads.read(ref.bytes_le, tuple(attributes))
             if entry is not None:
                 return entry

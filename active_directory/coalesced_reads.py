@@ -22,7 +22,7 @@ from active_directory.connections.measurements import note_asked
 from active_directory.connections.pool import Pool
 from active_directory.entry import Entry
 from active_directory.errors import LdapError
-from active_directory.event_loop import Done, WouldBlock, wait_for
+from active_directory.event_loop import Done, WouldBlock, is_on_loop, wait_for
 from active_directory.filters import AnyGuid
 from active_directory.streaming import (
     DOMAIN_SCOPE,
@@ -47,8 +47,8 @@ _CONNECTION_SECONDS: Final = 30.0
 class CoalescedReads:
     """Reads objects below a base, on a connection of its own; `links` are those of `Query`."""
 
-    def __init__(self, settings: ServerSettings, pool: Pool, links: Callable[[], frozenset[str]]) -> None:
-        self._settings = settings
+    def __init__(self, pool: Pool, links: Callable[[], frozenset[str]]) -> None:
+        self._settings = pool.settings
         self._pool = pool
         self._links = links
         self._loop: AbstractEventLoop | None = None
@@ -59,10 +59,12 @@ class CoalescedReads:
         self._under_way: _Search | None = None
 
     def read(self, guid: bytes, names: Names) -> Entry | None:
-        """The entry of an object; None if it was not found so, and has to be read by itself.
+        """The entry of an object; None off the loop or if it was not found so, and has to be read by itself.
 
         Raises WouldBlock while it has no connection to the server that is preferred now.
         """
+        if not is_on_loop():
+            return None
         loop = get_running_loop()
         if self._loop is not loop:
             self._reset(loop)

@@ -72,7 +72,7 @@ class Pool:
         opener: Opener = open_connection,
         preferred_controller: PreferredController = ONE_SERVER,
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._opener = opener
         self._preferred_controller = preferred_controller
         self._reset()
@@ -105,14 +105,14 @@ class Pool:
     def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
         wanted = server or self.preferred_server()
         with self._lock:
-            while not self._idle and self._open >= self._settings.pool_size:
+            while not self._idle and self._open >= self.settings.pool_size:
                 self._wait(deadline)
             fitting = [] if new else [idle for idle in self._idle if wanted in (None, idle.url)]
             connection: Connection | None = None
             if fitting:
                 connection = fitting[-1]
                 self._idle.remove(connection)
-            elif self._open >= self._settings.pool_size:
+            elif self._open >= self.settings.pool_size:
                 connection, new = self._idle.pop(0), True
             else:
                 self._open += 1
@@ -137,11 +137,11 @@ class Pool:
 
     def preferred_server(self) -> str | None:
         """The server that all processes prefer at the moment, unless it has just failed here."""
-        if len(self._settings.urls) == 1:
+        if len(self.settings.urls) == 1:
             return None
         agreed = self._preferred_controller.server()
         has_failed = agreed is not None and self._penalties.get(agreed, 0) > time.monotonic()
-        return agreed if agreed in self._settings.urls and not has_failed else None
+        return agreed if agreed in self.settings.urls and not has_failed else None
 
     def release(self, connection: Connection) -> None:
         """Take back a connection that works."""
@@ -182,7 +182,7 @@ class Pool:
     def order(self, wanted: str | None = None) -> list[str]:
         """The servers in the order to try: the one wanted or preferred, the others as configured, then failed ones."""
         first, now = wanted or self.preferred_server(), time.monotonic()
-        return sorted(self._settings.urls, key=lambda url: (url != first, self._penalties.get(url, 0) > now))
+        return sorted(self.settings.urls, key=lambda url: (url != first, self._penalties.get(url, 0) > now))
 
     def close(self) -> None:
         """Close idle connections now, and those in use when they are released."""
@@ -208,7 +208,7 @@ class Pool:
     def _is_usable(self, connection: Connection) -> bool:
         if connection.has_unexpected_input() and not connection.abandoned:
             return False
-        if not connection.abandoned and time.monotonic() - connection.last_used < self._settings.idle_seconds:
+        if not connection.abandoned and time.monotonic() - connection.last_used < self.settings.idle_seconds:
             return True
         connection.abandoned = False
         try:  # a firewall may have dropped it silently; this also makes libldap skip the rest of an abandoned search
@@ -220,7 +220,7 @@ class Pool:
     def _prefer_first_server(self, connection: Connection) -> Connection:
         """Replace a connection to a later server if an earlier one is back, which is tried once per penalty."""
         now = time.monotonic()
-        for url in self._settings.urls:
+        for url in self.settings.urls:
             if url == connection.url:
                 return connection
             with self._lock:
@@ -228,7 +228,7 @@ class Pool:
                     continue
                 self._penalties[url] = now + PENALTY_SECONDS  # so that other threads do not try, too
             try:
-                preferred = self._opener(url, self._settings, HEALTH_SECONDS)
+                preferred = self._opener(url, self.settings, HEALTH_SECONDS)
             except LdapError:
                 continue
             self._penalties.pop(url, None)
@@ -251,12 +251,12 @@ class Pool:
     def _connect_to_any(self, deadline: float, urls: Sequence[str]) -> Connection:
         problem: Unavailable | None = None
         for url in urls:
-            seconds = min(self._settings.connect_seconds, deadline - time.monotonic())
+            seconds = min(self.settings.connect_seconds, deadline - time.monotonic())
             if seconds <= 0:
                 break
             try:
                 with connecting(url):
-                    connection = self._opener(url, self._settings, seconds)
+                    connection = self._opener(url, self.settings, seconds)
             except BadCredentials as error:
                 self._credentials_refused = time.monotonic() + CREDENTIALS_SECONDS, error.message
                 raise

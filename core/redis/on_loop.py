@@ -63,11 +63,12 @@ class RedisOnLoop:
         if self._connection is None or self._loop is None or not octets:
             return
         try:
-            if self._connection._sock.send(octets) < len(octets):  # Redis has not taken what was sent before
-                self._drop()
+            is_sent = self._connection._sock.send(octets) == len(octets)
         except OSError:
+            is_sent = False
+        if not is_sent:  # Redis has not taken what was sent before, or is gone
             self._drop()
-        if self._timer is None:
+        elif self._timer is None:
             self._timer = self._loop.call_later(_ANSWER_SECONDS, self._drop)
 
     def _readable(self) -> None:
@@ -89,9 +90,10 @@ class RedisOnLoop:
         except OSError:
             self._drop()
             return
-        if self._timer is not None and len(answers) >= len(self._waiting):
+        if answers and self._timer is not None and self._loop is not None:
             self._timer.cancel()
-            self._timer = None
+            others_wait = len(answers) < len(self._waiting)
+            self._timer = self._loop.call_later(_ANSWER_SECONDS, self._drop) if others_wait else None
         for answer in answers:
             self._waiting.popleft()(answer)
 

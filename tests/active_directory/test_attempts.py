@@ -44,7 +44,7 @@ def test_a_server_that_falls_silent_in_the_middle_of_a_message(
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
     large = Modify(f"<GUID={user}>", (Modification("replace", "jpegPhoto", (b"x" * 16_000_000,)),))
-    proxied._pool._settings = replace(proxied.settings, operation_seconds=2)  # bounds each send and receive
+    proxied._pool.settings = replace(proxied.settings, operation_seconds=2)  # bounds each send and receive
     assert proxied.root_dse()
     directory_proxy.stall_after(10_000)
     begun = time.monotonic()

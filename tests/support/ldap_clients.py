@@ -72,15 +72,15 @@ class ClientOfTests(Client):
 @contextmanager
 def impatient(*clients: Client, seconds: float = 2) -> Iterator[None]:
     """What these ask meanwhile is given up so soon: only that, for on a busy machine everything may take as long."""
-    before = [(client.settings, client._pool._settings) for client in clients]
+    before = [(client.settings, client._pool.settings) for client in clients]
     for client in clients:
         hasty = replace(client.settings, connect_seconds=seconds, operation_seconds=seconds)
-        client.settings = client._pool._settings = hasty
+        client.settings = client._pool.settings = hasty
     try:
         yield
     finally:
         for client, (settings, of_pool) in zip(clients, before, strict=True):
-            client.settings, client._pool._settings = settings, of_pool
+            client.settings, client._pool.settings = settings, of_pool
 
 
 def titled(user: object, title: bytes) -> Modify:
