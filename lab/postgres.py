@@ -36,7 +36,7 @@ class Postgres(Service):
         self._before = [*elsewhere, *self._as_user()]
         settings = (
             *("listen_addresses=", f"unix_socket_directories={directory}", "fsync=off", "full_page_writes=off"),
-            *(f"synchronous_commit={'on' if durable else 'off'}", "shared_buffers=32MB", "max_connections=60"),
+            *(f"synchronous_commit={'on' if durable else 'off'}", "shared_buffers=32MB", "max_connections=100"),
             *options,
         )
         super().__init__(

@@ -20,7 +20,7 @@ URL = (
 )
 _COPY_SECONDS = 120.0
 _OPTIONS = (
-    *("listen_addresses=*", "wal_level=replica", "hot_standby=on", "max_wal_senders=6", "max_connections=80"),
+    *("listen_addresses=*", "wal_level=replica", "hot_standby=on", "max_wal_senders=6", "max_connections=120"),
     *("wal_keep_size=32", "max_wal_size=96MB", "min_wal_size=32MB"),
     *("wal_sender_timeout=5s", "wal_receiver_timeout=5s", "tcp_user_timeout=5000"),
 )
