@@ -1,6 +1,7 @@
 """The ASGI application that granian serves (`--interface asginl`): `RequestGateway` in front of Django."""
 
 import ctypes
+import os
 import resource
 from contextlib import suppress
 
@@ -9,6 +10,9 @@ from gateway.application import application as django  # sets Django up
 from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.server.asgi import RequestGateway  # isort: skip
 from keys.first_administrator import announce_soon  # isort: skip
+
+# What the event loop answers relies on Django's refusal to work there. Django would open a connection for each request.
+os.environ.pop("DJANGO_ALLOW_ASYNC_UNSAFE", None)
 
 # Every connection needs a file descriptor, and the soft limit of many systems is 1024.
 _, _hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)

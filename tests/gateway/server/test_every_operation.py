@@ -70,8 +70,11 @@ class Requests(World):
 
 @pytest.fixture
 def small_gateway(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]:
-    """A web server whose few threads few requests fill, and that waits for the directory longer than the test lasts."""
-    settings = {"Web__Threads": str(THREADS), "Directory__OperationSeconds": "600"}
+    """A web server whose few threads few requests fill, and that waits for the directory longer than the test lasts.
+
+    Its environment, like that of tests with a browser, would let Django open connections on the event loop.
+    """
+    settings = {"Web__Threads": str(THREADS), "Directory__OperationSeconds": "600", "DJANGO_ALLOW_ASYNC_UNSAFE": "1"}
     gateway = gateway_at(tmp_path / "gateway", settings)
     gateway.web.start_and_wait()
     yield gateway
