@@ -73,7 +73,9 @@ def path(directory: Directory, organizational_unit: str) -> str:
 
 
 def run(main: Callable[[], Awaitable[Any]]) -> None:
-    asyncio.run(asyncio.wait_for(main(), 300))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DJANGO_ALLOW_ASYNC_UNSAFE", raising=False)  # tests with a browser set it
+        asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @pytest.mark.sqlite
