@@ -3,7 +3,7 @@
 They are UUIDv7 with the fraction of the millisecond in `rand_a` (RFC 9562 section 6.2, method 3).
 """
 
-import secrets
+import random
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ def new_identifier() -> tuple[UUID, datetime]:
     """A new identifier and the moment it stands for."""
     tick = _now_in_ticks()
     moment = _EPOCH + timedelta(microseconds=tick * 1000 // _TICKS_PER_MS)
-    return _identifier(tick, secrets.randbits(62)), moment
+    return _identifier(tick, random.getrandbits(62)), moment
 
 
 def identifier_bounds(moment: datetime) -> tuple[UUID, UUID]:

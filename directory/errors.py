@@ -3,8 +3,6 @@
 This module alone decides what a caller learns of a failure in the directory.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import active_directory as ldap
@@ -243,10 +241,20 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
     return DirectoryRejected(_REASONS_BY_CODE.get(code), directoryMessage=error.message, **members)
 
 
-@contextmanager
-def translate_ldap_errors() -> Iterator[None]:
+class _TranslatedErrors:
+    """A class, since a generator's context manager would take three times as many calls, in every read."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, ldap.LdapError):
+            raise from_ldap(error) from error
+
+
+_TRANSLATED_ERRORS = _TranslatedErrors()
+
+
+def translate_ldap_errors() -> _TranslatedErrors:
     """Raise errors of the LDAP layer in the block as errors of the gateway; others pass unchanged."""
-    try:
-        yield
-    except ldap.LdapError as error:
-        raise from_ldap(error) from error
+    return _TRANSLATED_ERRORS

@@ -50,7 +50,7 @@ EXPIRES_WITHIN = timedelta(days=30)
 UNUSED_FOR = timedelta(days=90)
 
 _NOTED_EVERY = timedelta(minutes=1)
-_noted: dict[UUID, float] = {}
+_noted_until: dict[UUID, float] = {}
 """When this process last noted a use, by the id of the key or grant (monotonic seconds)."""
 
 _logger = structlog.get_logger(__name__)
@@ -122,13 +122,15 @@ def _writer() -> ThreadPoolExecutor:
 
 def note_use(of: ApiKey | AgentGrant, *, address: str) -> None:
     """Note that a key or an agent's grant was used now, without waiting for the database or raising."""
-    if of.last_used_at is not None and timezone.now() - of.last_used_at < _NOTED_EVERY:
+    moment = time.monotonic()
+    if moment < _noted_until.get(of.id, 0):
         return
-    now = time.monotonic()
-    if now - _noted.get(of.pk, -_NOTED_EVERY.total_seconds()) < _NOTED_EVERY.total_seconds():
-        return  # this process has noted it already
-    _noted[of.pk] = now
-    _writer().submit(_write, of, timezone.now(), address)
+    now = timezone.now()
+    last = of.last_used_at
+    if last is None or now - last >= _NOTED_EVERY:
+        last = now
+        _writer().submit(_write, of, now, address)
+    _noted_until[of.id] = moment + (last + _NOTED_EVERY - now).total_seconds()
 
 
 def _write(of: ApiKey | AgentGrant, at: datetime, address: str) -> None:

@@ -45,20 +45,21 @@ def connecting(server: str) -> Iterator[None]:
 _asked: ContextVar[set[str] | None] = ContextVar("servers asked", default=None)
 
 
-@contextmanager
-def servers_asked() -> Iterator[set[str]]:
+class servers_asked:  # noqa: N801 - called as a function, and quicker than a generator's context manager
     """Collect the URLs of the servers that the block reads from, including its threads.
 
     Different servers may hold different states of the directory.
     """
-    outer, servers = _asked.get(), set[str]()
-    token = _asked.set(servers)
-    try:
-        yield servers
-    finally:
-        _asked.reset(token)
-        if outer is not None:
-            outer |= servers
+
+    def __enter__(self) -> set[str]:
+        self._outer, self._servers = _asked.get(), set[str]()
+        self._token = _asked.set(self._servers)
+        return self._servers
+
+    def __exit__(self, *_: object) -> None:
+        _asked.reset(self._token)
+        if self._outer is not None:
+            self._outer |= self._servers
 
 
 def servers_asked_so_far() -> frozenset[str]:

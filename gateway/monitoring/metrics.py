@@ -166,11 +166,16 @@ class _ProcessUsage(Collector):
         return [memory, time]
 
 
+@lru_cache(maxsize=256)
+def _of_server(server: str, kind: str) -> Histogram:
+    return _directory_seconds.labels(server, kind)
+
+
 class _DirectoryMetrics(Listener):
     """Measures how each domain controller answers; the LDAP layer calls it."""
 
     def used(self, server: str, kind: str, seconds: float) -> None:
-        _directory_seconds.labels(server, kind).observe(seconds)
+        _of_server(server, kind).observe(seconds)
         if _level.isEnabledFor(logging.DEBUG):
             _logger.debug("directory asked", kind=kind, server=server, ms=round(seconds * 1000, 1))
         tracing.record_past_span(f"LDAP {kind}", seconds, **{"server.address": server})
