@@ -25,7 +25,7 @@ from tests.gateway.server.test_straight import CHANGES, OF_ONE_ANSWER, BothWays,
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 
-CALLS = 900
+CALLS = 850
 """Of functions, Python's and C's, for one read: without a clock, so that a busy machine does not matter."""
 ON_LOOP = frozenset({"computers.read", "contacts.read", "users.read"})
 """The reads that need no thread once the caches are warm."""
