@@ -211,7 +211,7 @@ def last_deletion(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> 
     )
 
 
-_MAX_RECORDS: Final = 20_000
+_MAX_RECORDS: Final = 8_000
 """How many of the newest records `attributes_written` reads."""
 
 
