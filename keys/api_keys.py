@@ -51,7 +51,7 @@ UNUSED_FOR = timedelta(days=90)
 
 _NOTED_EVERY = timedelta(minutes=1)
 _noted_until: dict[UUID, float] = {}
-"""When this process last noted a use, by the id of the key or grant (monotonic seconds)."""
+"""Until when a use need not be noted again, by the id of the key or grant (monotonic seconds)."""
 
 _logger = structlog.get_logger(__name__)
 

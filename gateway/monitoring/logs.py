@@ -67,7 +67,10 @@ def _write(lines: Sequence[Event]) -> bool:
 
 
 _access_lines: BackgroundWriter[Event] = BackgroundWriter("access-lines", _write, delay=0.05)
-"""What is answered on the event loop. Whoever reads standard output may be slow, which must not hold up the loop."""
+"""What is answered on the event loop. Whoever reads standard output may be slow, which must not hold up the loop.
+
+Lines wait for others for a moment, since waking the thread for each would take a twentieth of a read's time.
+"""
 
 
 def _rendered(event: Event, processors: Iterable[Any]) -> Any:
