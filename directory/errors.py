@@ -241,8 +241,8 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
     return DirectoryRejected(_REASONS_BY_CODE.get(code), directoryMessage=error.message, **members)
 
 
-class _TranslatedErrors:
-    """A class, since a generator's context manager would take three times as many calls, in every read."""
+class translate_ldap_errors:  # noqa: N801 - called as a function, and quicker than a generator's context manager
+    """Raise errors of the LDAP layer in the block as errors of the gateway; others pass unchanged."""
 
     def __enter__(self) -> None:
         pass
@@ -250,11 +250,3 @@ class _TranslatedErrors:
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, ldap.LdapError):
             raise from_ldap(error) from error
-
-
-_TRANSLATED_ERRORS = _TranslatedErrors()
-
-
-def translate_ldap_errors() -> _TranslatedErrors:
-    """Raise errors of the LDAP layer in the block as errors of the gateway; others pass unchanged."""
-    return _TRANSLATED_ERRORS
