@@ -19,10 +19,10 @@ from approvals.messages import headline_of
 from approvals.models import ChangeRequest, Notice, Status
 from approvals.review import decisions, notifications
 from approvals.states import move
-from core.call import PersonRef
 from directory.shapes.proposal import AttributeChange
 from gateway import tasks
 from keys.models import Person
+from keys.permissions.effective import reference_to
 from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person, permissions
@@ -58,12 +58,8 @@ def ada() -> Person:
     return with_address("ada", may=["directory.update_user"])
 
 
-def ref(person: Person) -> PersonRef:
-    return PersonRef(id=person.pk, username=person.username, display_name=person.username)
-
-
 def asked_by(person: Person, **fields: Any) -> ChangeRequest:
-    return hold(make_call(person=ref(person)), **fields)
+    return hold(make_call(person=reference_to(person)), **fields)
 
 
 def a_minute_later() -> None:
@@ -177,7 +173,7 @@ class TestApprovers:
         tell()
         assert addresses(mailoutbox) == ["alan@example.test", "grace@example.test"]
         mailoutbox.clear()
-        decisions.approve(make_call(person=ref(grace)), held.id, digest=held.digest)
+        decisions.approve(make_call(person=reference_to(grace)), held.id, digest=held.digest)
         tell()
         (message,) = mailoutbox
         assert message.to == [alan.email]
@@ -236,7 +232,9 @@ class TestRequesters:
     def test_what_it_says(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
         decisions.reject(
-            make_call(person=ref(grace)), held.id, comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test"
+            make_call(person=reference_to(grace)),
+            held.id,
+            comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test",
         )
         tell()
         (message,) = [item for item in mailoutbox if item.to == ["ada@example.test"]]
@@ -246,7 +244,7 @@ class TestRequesters:
 
     def test_each_state_is_told_once(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
-        decisions.approve(make_call(person=ref(grace)), held.id, digest=held.digest)
+        decisions.approve(make_call(person=reference_to(grace)), held.id, digest=held.digest)
         tell()
         move(held.id, Status.APPROVED, Status.APPLYING)
         tell()
@@ -266,7 +264,7 @@ class TestRequesters:
         for number in range(5):
             held = asked_by(ada)
             if number < 3:
-                decisions.reject(make_call(person=ref(grace)), held.id, comment="no")
+                decisions.reject(make_call(person=reference_to(grace)), held.id, comment="no")
             else:
                 move(held.id, Status.PENDING, Status.EXPIRED)
         tell()
@@ -277,7 +275,7 @@ class TestRequesters:
 class TestContent:
     def test_no_values_and_no_secrets(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         queue.hold(
-            make_call(person=ref(ada), reason="Bcc: eve@example.test\r\nSubject: x\x1b[0m"),
+            make_call(person=reference_to(ada), reason="Bcc: eve@example.test\r\nSubject: x\x1b[0m"),
             operation="users.reset-password",
             arguments={},
             query={},
@@ -334,7 +332,7 @@ class TestDelivery:
     ) -> None:
         held = asked_by(ada)
         decided = asked_by(ada)
-        decisions.reject(make_call(person=ref(grace)), decided.id, comment="no")
+        decisions.reject(make_call(person=reference_to(grace)), decided.id, comment="no")
         port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
         begun = timezone.now()
         tell()
@@ -365,7 +363,7 @@ class TestDelivery:
         self, grace: Person, ada: Person, server: MailServer
     ) -> None:
         Person.objects.filter(pk=ada.pk).update(email="no address at all@\n")
-        decisions.reject(make_call(person=ref(grace)), asked_by(ada).id, comment="no")
+        decisions.reject(make_call(person=reference_to(grace)), asked_by(ada).id, comment="no")
         asked_by(ada)
         tell()
         assert [message["To"] for message in server.messages] == ["grace@example.test"]
