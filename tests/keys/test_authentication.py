@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -191,6 +191,22 @@ def test_the_last_use_is_written_once_a_minute(integration: Integration) -> None
     integration.get("/api/me")
     time.sleep(0.1)
     assert last_used() == first
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("seconds_ago", "is_due"), [(None, True), (61, True), (40, False)])
+def test_a_use_is_noted_a_minute_after_the_last(
+    integration: Integration, seconds_ago: float | None, is_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[datetime] = []
+    monkeypatch.setattr(api_keys, "_write", lambda _of, at, _address: noted.append(at))
+    key = integration.key
+    key.last_used_at = None if seconds_ago is None else timezone.now() - timedelta(seconds=seconds_ago)
+    for _ in range(3):
+        api_keys.note_use(key, address="::1")
+    api_keys._writer().submit(lambda: None).result()  # behind all that was to be written
+    assert len(noted) == is_due
+    assert api_keys._noted_until[key.id] - time.monotonic() <= (60 if is_due else 20)
 
 
 def test_a_platform_token_acts_as_its_person(connection: DirectoryConnection) -> None:
