@@ -11,11 +11,11 @@ from functools import partial
 from itertools import islice
 from time import monotonic, perf_counter
 from typing import Final
-from uuid import UUID
 
 import ldap
 from ldap.controls import RequestControlTuples
 
+from active_directory.codecs import guid_to_text
 from active_directory.connections import measurements
 from active_directory.connections.connection import BROKEN, Connection, ServerSettings, deadline_of
 from active_directory.connections.measurements import note_asked
@@ -23,11 +23,9 @@ from active_directory.connections.pool import Pool
 from active_directory.entry import Entry
 from active_directory.errors import LdapError
 from active_directory.event_loop import Done, WouldBlock, is_on_loop, wait_for
-from active_directory.filters import AnyGuid
+from active_directory.filters import ANYTHING, AnyGuid
 from active_directory.streaming import (
     DOMAIN_SCOPE,
-    Query,
-    Scope,
     answers_are_compiled,
     hide_deleted,
     next_answer,
@@ -37,6 +35,8 @@ from active_directory.streaming import (
 Names = tuple[str, ...]
 _Wanted = dict[bytes, list[Done[Entry | None]]]
 
+_ANYTHING: Final = str(ANYTHING)
+_CONTROLS: Final = RequestControlTuples([DOMAIN_SCOPE])
 _ANSWER_SECONDS: Final = 0.2
 """How long to wait for an answer on the loop. Whoever has waited so long has a thread wait."""
 _AT_ONCE: Final = 50
@@ -207,15 +207,11 @@ class _Search:
         """Send it; raises python-ldap's exceptions."""
         if len(self.wanted) == 1:
             (guid,) = self.wanted
-            query = Query(UUID(bytes_le=guid), Scope.BASE, attributes=self._names, links=self._links)
+            asked = f"<GUID={guid_to_text(guid)}>", ldap.SCOPE_BASE, _ANYTHING, self._names, 0, None
         else:
-            query = Query(settings.base_dn, Scope.SUBTREE, AnyGuid(tuple(self.wanted)), self._names, links=self._links)
-            query.controls.append(DOMAIN_SCOPE)
-        controls = RequestControlTuples(query.controls)
-        seconds = time_limit(settings.operation_seconds)
+            asked = settings.base_dn, ldap.SCOPE_SUBTREE, str(AnyGuid(tuple(self.wanted))), self._names, 0, _CONTROLS
         # Past python-ldap's own lock and log, which take as long as all the rest here.
-        send = self.connection.ldap._l.search_ext
-        self._message = send(query.base, query.scope, query.filter, query.attributes, 0, controls, None, seconds, 0)
+        self._message = self.connection.ldap._l.search_ext(*asked, None, time_limit(settings.operation_seconds), 0)
 
     def receive(self) -> dict[bytes, Entry] | None:
         """The entries found, by objectGUID, without those that have to be read in parts; None before they are here.

@@ -137,7 +137,8 @@ def sid_to_text(sid: bytes) -> str:
 
 def guid_to_text(guid: bytes) -> str:
     """The dashed form of an objectGUID's 16 bytes, whose first three fields are little-endian ([MS-DTYP] 2.3.4)."""
-    return f"{guid[3::-1].hex()}-{guid[5:3:-1].hex()}-{guid[7:5:-1].hex()}-{guid[8:10].hex()}-{guid[10:].hex()}"
+    digits = (guid[3::-1] + guid[5:3:-1] + guid[7:5:-1] + guid[8:]).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def text_to_guid(text: str) -> UUID:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from multiprocessing.util import Finalize
 from typing import Generic, TypeVar
 
+import structlog
+
+_logger = structlog.stdlib.get_logger(__name__)
 _Item = TypeVar("_Item")
 
 
@@ -57,7 +60,7 @@ class BackgroundWriter(Generic[_Item]):
                 self.refused += 1
                 return False
             self._waiting.append(item)
-            if self._thread is None or not self._thread.is_alive():  # an unexpected error may have ended it
+            if self._thread is None:
                 self._start()
             if len(self._waiting) in (1, self.batch):
                 self._changed.notify()
@@ -78,8 +81,7 @@ class BackgroundWriter(Generic[_Item]):
 
     def _start(self) -> None:
         # Not atexit, which children of multiprocessing skip; and after the fork, where finalizers are cleared.
-        if self._thread is None:
-            Finalize(None, self.flush, exitpriority=10 + self.ends_before)
+        Finalize(None, self.flush, exitpriority=10 + self.ends_before)
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
@@ -88,5 +90,10 @@ class BackgroundWriter(Generic[_Item]):
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
                 self._changed.wait_for(lambda: len(self._waiting) >= self.batch, timeout=self.delay)
-            if not self.flush():
+            try:
+                is_written = self.flush()
+            except Exception:  # what is queued later must still be written
+                _logger.exception("a queue could not be written", queue=self._name)
+                is_written = False
+            if not is_written:
                 time.sleep(self.retry)

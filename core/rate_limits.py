@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -49,8 +50,7 @@ class CountersUnavailable(Exception):
     """Redis does not answer; nothing was counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """One limit: at most `quota` requests in `window` seconds. `rule` distinguishes path limits of one category."""
 
     name: str
@@ -66,30 +66,35 @@ class Policy:
         return f"gateway:limit:{self.name}:{self.rule}:{self.quota}:{self.window}:{subject}"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """How far a subject has used up a policy; `seconds_left` are whole seconds until the window ends, at least 1."""
 
     policy: Policy
-    count: int
+    requests: int
     seconds_left: int
 
     @property
     def is_exceeded(self) -> bool:
-        return self.count > self.policy.quota
+        return self.requests > self.policy.quota
 
     @property
     def remaining(self) -> int:
-        return max(0, self.policy.quota - self.count)
+        return max(0, self.policy.quota - self.requests)
 
 
 @dataclass(slots=True)
 class RequestLimits:
-    """The limits of the request being served: what was counted, and the path's own limit if it has one."""
+    """The limits of the request being served: what was counted, the path's own limit and the category's, if any."""
 
     category: RateCategory = RateCategory.GLOBAL
     override: Policy | None = None
+    of_category: Policy | None = None
     usages: list[Usage] = field(default_factory=list)
+
+    @property
+    def own(self) -> Policy | None:
+        """The limit that applies besides the global one."""
+        return self.override or self.of_category
 
     @property
     def exceeded(self) -> list[Usage]:
@@ -104,21 +109,26 @@ def _redis(url: str) -> QuickRedis:
     return QuickRedis(url, without="rate limits not counted")
 
 
-def _add(url: str, keys: Sequence[str], windows: Sequence[int], amount: int = 1) -> list[int]:
-    """Add to counters; return for each its new count and the milliseconds until it expires, alternating."""
+_Counted = tuple[Policy, str]
+"""A policy and the subject that is counted."""
+
+
+@lru_cache(maxsize=4096)
+def _counting(counted: tuple[_Counted, ...], amount: int) -> tuple[list[str], list[str]]:
+    """The keys and arguments of the script that counts."""
+    keys = [policy.key(subject) for policy, subject in counted]
+    return keys, [*(str(policy.window * 1000) for policy, _ in counted), str(amount)]
+
+
+def count(counted: Sequence[_Counted], *, amount: int = 1) -> list[Usage]:
+    """Count one request, or `amount`, against each policy for its subject, atomically. Raises CountersUnavailable."""
     try:
-        answer: bytes = _redis(url).run(_COUNT, keys, [*(str(seconds * 1000) for seconds in windows), str(amount)])
+        answer: bytes = _redis(settings.REDIS_URL).run(_COUNT, *_counting(tuple(counted), amount))
     except RedisUnavailable as error:
         raise CountersUnavailable from error
-    return [int(number) for number in answer.split()]
-
-
-def count(counted: Sequence[tuple[Policy, str]], *, amount: int = 1) -> list[Usage]:
-    """Count one request, or `amount`, against each policy for its subject, atomically. Raises CountersUnavailable."""
-    keys, windows = [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted]
-    numbers = _add(settings.REDIS_URL, keys, windows, amount)
+    numbers = answer.split()  # for each its new count, and the milliseconds until it expires
     return [
-        Usage(policy, number, max(1, -(-milliseconds // 1000)))
+        Usage(policy, int(number), -(-int(milliseconds) // 1000) or 1)
         for (policy, _), number, milliseconds in zip(counted, numbers[::2], numbers[1::2], strict=True)
     ]
 

@@ -113,7 +113,10 @@ def _key_refusal_reason(key: ApiKey | None, secret: credential_values.Secret, ad
         (not key.owner.is_active, "owner deactivated"),
         (elsewhere, "address not allowed"),
     )
-    return next((reason for applies, reason in reasons if applies), None)
+    for applies, reason in reasons:
+        if applies:
+            return reason
+    return None
 
 
 def _identify_token(request: HttpRequest, authorization: str) -> Call:

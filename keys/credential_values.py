@@ -19,6 +19,7 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LOOKUP_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 12, 32, 6
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+_COUNT = len(_PAIRS)
 _FORM = re.compile(
     rf"(dg[a-z])_([0-9A-Za-z]{{{LOOKUP_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH}}}([0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
 )
@@ -61,8 +62,8 @@ def parse(value: str, prefix: Prefix) -> Secret | None:
 
 def checksum(text: str) -> str:
     """CRC-32 in base62, padded with zeros on the left."""
-    number, last = divmod(zlib.crc32(text.encode("ascii")), len(_PAIRS))
-    return "".join(_PAIRS[pair] for pair in (*divmod(number, len(_PAIRS)), last))
+    number = zlib.crc32(text.encode("ascii"))
+    return f"{_PAIRS[number // _COUNT // _COUNT]}{_PAIRS[number // _COUNT % _COUNT]}{_PAIRS[number % _COUNT]}"
 
 
 def _digest(value: str) -> str:

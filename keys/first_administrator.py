@@ -89,7 +89,7 @@ def require_set_up_code(given: str, *, client_address: str, request_id: str = ""
 
 def _wrong_codes_of(address: str, *, counting: bool = True) -> int:
     try:
-        return usage_of("SetUpCode", address_subject(address), _WRONG_CODES, counting=counting).count
+        return usage_of("SetUpCode", address_subject(address), _WRONG_CODES, counting=counting).requests
     except CountersUnavailable:  # Redis is away: the code's 120 bits are protection enough
         return 0
 

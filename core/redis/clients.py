@@ -230,7 +230,7 @@ class QuickRedis:
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str]) -> Any:
         """Run a script and return its result. Raises RedisUnavailable."""
-        words = (str(len(keys)), *keys, *arguments)
+        words = (f"{len(keys)}", *keys, *arguments)
         try:
             return self.execute("EVALSHA", script.sha, *words)
         except NoScriptError:  # Redis was restarted, or this is the script's first use

@@ -107,7 +107,8 @@ def _find(
             require_inside_scopes(call, name)
         require_absent(client, name)
         raise errors.ObjectNotFound from None
-    if not is_within_any(entry.dn, (client.settings.base_dn,)):
+    base = client.settings.base_dn
+    if not (_ends_with(entry.dn, base) or is_within_any(entry.dn, (base,))):
         raise errors.ObjectNotFound
     return entry
 

@@ -36,14 +36,21 @@ def forwarded_address(peer: Address, forwarded_for: str, proxies: AddressList) -
     return address
 
 
+@lru_cache(maxsize=1024)
+def _client_address(remote: str, forwarded_for: str, proxies: AddressList) -> tuple[str, bool]:
+    """The client's address, and whether a known proxy reports it."""
+    address = peer_address(remote)
+    is_reported = address in proxies
+    return str(forwarded_address(address, forwarded_for, proxies) if is_reported else address), is_reported
+
+
 def client_address_of(environ: dict[str, Any], proxies: AddressList) -> str:
     """The client's address; drops X-Forwarded-Proto from the environment unless a known proxy sent it."""
-    address = peer_address(environ.get("REMOTE_ADDR", ""))
-    if address in proxies:
-        address = forwarded_address(address, environ.get("HTTP_X_FORWARDED_FOR", ""), proxies)
-    else:
+    remote, forwarded_for = environ.get("REMOTE_ADDR", ""), environ.get("HTTP_X_FORWARDED_FOR", "")
+    address, is_reported = _client_address(remote, forwarded_for, proxies)
+    if not is_reported:
         environ.pop("HTTP_X_FORWARDED_PROTO", None)
-    return str(address)
+    return address
 
 
 class ClientAddressMiddleware(Middleware):

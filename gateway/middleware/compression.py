@@ -7,6 +7,7 @@ the length of answers (the attack BREACH). A program's credential is sent by nob
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Protocol
 
 from backports.zstd import ZstdCompressor
@@ -85,6 +86,7 @@ def compress(content: bytes, coding: str) -> bytes:
     return compressor.compress(content) + compressor.flush()
 
 
+@lru_cache(maxsize=256)
 def choose_coding(accepted: str) -> str | None:
     """The coding that an Accept-Encoding header wants most; None if it takes none of ours (RFC 9110 12.5.3)."""
     weights: dict[str, float] = {}

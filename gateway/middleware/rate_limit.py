@@ -69,13 +69,13 @@ class ConfiguredLimits:
         override = self.paths.find(path)
         if override and category is not RateCategory.GLOBAL:
             override = Policy(category, override.quota, override.window, override.rule)
-        return RequestLimits(category, override)
+        return RequestLimits(category, override, self.categories.get(category))
 
     def count(self, limits: RequestLimits, client_address: str) -> None:
         """Count a request against its limits; raises CountersUnavailable."""
         subject = address_subject(client_address)
         counted = [(self.global_policy, subject)]
-        own = limits.override or self.categories.get(limits.category)
+        own = limits.own
         # The operation itself counts a password change, against the account.
         if own and limits.category is not RateCategory.PASSWORD_CHANGE:
             counted.append((own, subject))
@@ -84,14 +84,14 @@ class ConfiguredLimits:
     def headers_of(self, limits: RequestLimits) -> dict[str, str]:
         """The headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""
         # A view may have counted the request against a further limit.
-        counted = tuple(usage.policy for usage in limits.usages)
-        own = limits.override or self.categories.get(limits.category)
-        headers = {"RateLimit-Policy": _policies(self.global_policy, own, *counted)}
+        counted = [usage.policy for usage in limits.usages]
+        headers = {"RateLimit-Policy": _policies(self.global_policy, limits.own, *counted)}
         if limits.usages:
-            headers["RateLimit"] = ", ".join(
+            told = [
                 f'"{usage.policy.name}";r={usage.remaining};t={usage.seconds_left}'
                 for usage in _scarcest(limits.usages)
-            )
+            ]
+            headers["RateLimit"] = ", ".join(told)
         return headers
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import structlog
 
-from active_directory import is_credential, is_on_loop
+from active_directory import is_credential
 from core import tracing
-from core.background_writer import BackgroundWriter
 from core.configuration import BadConfiguration
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -45,32 +44,22 @@ class LineHandler(logging.StreamHandler[Any]):
             self.flush()
 
 
-def write_access_line(line: Event, *, is_unimportant: bool) -> None:
-    """Write the line of a request that was just answered, at DEBUG instead of INFO if it is unimportant."""
-    level = logging.DEBUG if is_unimportant else logging.INFO
-    if not _access.isEnabledFor(level):
-        return
-    at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    named = {"event": "request", "level": logging.getLevelName(level).lower(), "logger": _access.name}
-    whole = {"timestamp": at, **line, **named}
-    if is_on_loop():
-        _access_lines.add(whole)
-    else:
-        _write([whole])
-
-
-def _write(lines: Sequence[Event]) -> bool:
-    for handler in logging.getLogger().handlers:
+def write_access_lines(lines: Iterable[tuple[float, int, Event]]) -> None:
+    """Write the lines of answered requests: when (Unix time), at which level, and the members."""
+    written = [
+        {
+            "timestamp": datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z"),
+            **line,
+            "event": "request",
+            "level": logging.getLevelName(level).lower(),
+            "logger": _access.name,
+        }
+        for at, level, line in lines
+        if _access.isEnabledFor(level)
+    ]
+    for handler in logging.getLogger().handlers if written else ():
         if isinstance(handler, LineHandler):
-            handler.write(lines)
-    return True
-
-
-_access_lines: BackgroundWriter[Event] = BackgroundWriter("access-lines", _write, delay=0.05)
-"""What is answered on the event loop. Whoever reads standard output may be slow, which must not hold up the loop.
-
-Lines wait for others for a moment, since waking the thread for each would take a twentieth of a read's time.
-"""
+            handler.write(written)
 
 
 def _rendered(event: Event, processors: Iterable[Any]) -> Any:

@@ -75,7 +75,7 @@ def prepare_unrecorded(operation: Operation, call: Call, inputs: InputSource) ->
     accepted, call = inputs.validate(operation, call)
     schedules.require_schedulable(operation, call)
     require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
-    if call.batch_index is None:
+    if call.batch_index is None and accepted.document is not None:
         charge(call, [accepted.document])
     with directory_errors.translate_ldap_errors():
         if operation.effect is not Effect.CHANGE:

@@ -27,8 +27,8 @@ def test_more_than_the_limit_is_refused(limited: None) -> None:
 def test_looking_counts_nothing(limited: None) -> None:
     someone = str(uuid4())
     for _ in range(3):
-        assert usage_of("Test", someone, LIMIT, counting=False).count == 0
-    assert usage_of("Test", someone, LIMIT).count == 1
+        assert usage_of("Test", someone, LIMIT, counting=False).requests == 0
+    assert usage_of("Test", someone, LIMIT).requests == 1
 
 
 def test_nothing_is_counted_while_limits_are_off() -> None:

@@ -65,12 +65,17 @@ def test_every_client_gives_it(
     workers.send_heartbeat("celery@here")
     assert [worker.name for worker in workers.find_workers()] == ["celery@here"]
     workers.remove_heartbeat("celery@here")
-    assert rate_limits._add(url, [f"key {number}"], [60])[0] == 1
+    assert count(f"key {number}") == 1
     RedisCache(url, {}).set("a", "b")
     assert RedisCache(url, {}).get("a") == "b"
     with Connection(broker_from(url)) as broker:
         channel: Any = broker.default_channel
         assert channel.client.ping()
+
+
+def count(name: str) -> int:
+    (usage,) = rate_limits.count([(rate_limits.Policy(name, 1, 60), "somebody")])
+    return usage.requests
 
 
 @pytest.mark.django_db(transaction=True)
@@ -90,7 +95,7 @@ def test_a_wrong_one_is_told_without_being_shown(
     told = broker.detail
     for attempt in (
         lambda: workers.send_heartbeat("x"),
-        lambda: rate_limits._add(url, ["key"], [60]),
+        lambda: count("key"),
         Connection(broker_from(url)).connect,
     ):
         with pytest.raises((RedisError, OperationalError, rate_limits.CountersUnavailable)) as refusal:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from django.core.cache.backends.redis import RedisCache
 from django.core.management import call_command
+from django.test import override_settings
 from kombu import Connection
 
 from core import rate_limits
@@ -149,17 +150,22 @@ def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(t
         hanging = servers.primary
         servers.servers[hanging].pause()
         with pytest.raises(rate_limits.CountersUnavailable):
-            rate_limits._add(url, ["late"], [60])
+            count(url, "late")
         servers.servers[hanging].resume()
-        answers: list[list[int]] = []
+        answers: list[list[rate_limits.Usage]] = []
 
         def is_counted() -> bool:
             with suppress(rate_limits.CountersUnavailable):  # it is left alone for a moment after it failed
-                answers.append(rate_limits._add(url, ["one", "two"], [60, 60]))
+                answers.append(count(url, "one", "two"))
             return bool(answers)
 
         wait_until(is_counted)
-        assert len(answers[0]) == 4, "and not the late answer, about one key"
+        assert len(answers[0]) == 2, "and not the late answer, about one key"
+
+
+def count(url: str, *names: str) -> list[rate_limits.Usage]:
+    with override_settings(REDIS_URL=url):
+        return rate_limits.count([(rate_limits.Policy(name, 1, 60), "somebody") for name in names])
 
 
 def count_anew(url: str) -> int:
@@ -168,7 +174,7 @@ def count_anew(url: str) -> int:
 
     def is_counted() -> bool:
         with suppress(rate_limits.CountersUnavailable):
-            counts.extend(rate_limits._add(url, [random_name("key")], [60])[:1])
+            counts.append(count(url, random_name("key"))[0].requests)
         return bool(counts)
 
     wait_until(is_counted)

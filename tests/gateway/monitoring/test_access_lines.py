@@ -3,12 +3,13 @@
 import logging
 import multiprocessing
 import re
+import time
 from pathlib import Path
 
 import pytest
 import structlog
 
-from gateway.monitoring.logs import configure, write_access_line
+from gateway.monitoring.logs import configure, write_access_lines
 
 
 def _write(output: str, format: str, level: str = "INFO") -> None:
@@ -25,8 +26,8 @@ def _write(output: str, format: str, level: str = "INFO") -> None:
         "token": "hidden",
     }
     structlog.stdlib.get_logger("gateway.access").info("request", **line)
-    write_access_line({name: value for name, value in line.items() if name != "timestamp"}, is_unimportant=False)
-    write_access_line({"path": "/health"}, is_unimportant=True)
+    untimed = {name: value for name, value in line.items() if name != "timestamp"}
+    write_access_lines([(time.time(), logging.INFO, untimed), (time.time(), logging.DEBUG, {"path": "/health"})])
 
 
 def _lines(tmp_path: Path, *given: str) -> list[str]:
