@@ -22,7 +22,7 @@ from django.db import (
 )
 
 from audit.chain.sealing import seal_new
-from audit.chain.seals import entry_of_new, mac_of
+from audit.chain.seals import Entry, codes_of_read
 from audit.models import OperationRecord
 from core.background_writer import BackgroundWriter
 
@@ -38,10 +38,11 @@ def _write(records: list[Facts]) -> bool:
     """Insert records of reads; False if the database is away."""
     if not connection.in_atomic_block:  # Django checks age and health per request, and this thread serves none
         connection.close_if_unusable_or_obsolete()
-    authenticated = [{**record, "mac": mac_of(record)} for record in records]
+    codes = [codes_of_read(record) for record in records]
+    authenticated = [{**record, "mac": mac} for record, (mac, _) in zip(records, codes, strict=True)]
     try:
         try:
-            _insert_sealed(authenticated)
+            _insert_sealed(authenticated, [entry for _, entry in codes])
         except (DataError, IntegrityError):  # one record that the database refuses must not hold up the others
             for record in authenticated:
                 try:
@@ -60,22 +61,22 @@ def _write(records: list[Facts]) -> bool:
     return True
 
 
-def _insert_sealed(records: Sequence[Facts]) -> None:
+def _insert_sealed(records: Sequence[Facts], entries: Sequence[Entry]) -> None:
     """Insert records and, if they are many, seal them in the same commit; a worker seals a few with others."""
-    entries = (
-        [] if len(records) < SEALED_FROM else sorted(map(entry_of_new, records), key=lambda entry: entry.record_id)
-    )
     with transaction.atomic():
         _insert(records)
-        if entries:
-            seal_new(entries, records)
+        if len(records) >= SEALED_FROM:
+            seal_new(sorted(entries, key=lambda entry: entry.record_id), records)
 
 
 def _insert(records: Iterable[Facts]) -> None:
     """Insert records without model instances, which would take a tenth of a read's time (docs/performance.md)."""
     sql, columns = _statement()
     rows = [
-        [default if name not in record else adapt(record[name]) for name, default, adapt in columns]
+        [
+            default if name not in record else None if (value := record[name]) is None else adapt(value)
+            for name, default, adapt in columns
+        ]
         for record in records
     ]
     with transaction.atomic(), connection.cursor() as cursor:

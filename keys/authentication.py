@@ -7,8 +7,10 @@ and `keys.sign_in.sessions` signs people in.
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from django.contrib.auth import get_user
@@ -22,14 +24,14 @@ from rest_framework.request import Request
 
 from audit import security
 from audit.models import reverted_by
-from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
+from core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, Surface
 from core.errors import AmbiguousCredential, Forbidden, GatewayError, InvalidRequest, Unauthorized, UnsupportedMediaType
 from core.ip_addresses import is_allowed
 from core.text.messages import message
 from keys import api_keys, credential_values
 from keys.callers import note_caller, origin_of
 from keys.models import AccessToken, ApiKey, Person
-from keys.people.account_status import AccountStatus, NotChecked, account_status
+from keys.people.account_status import CHECK_EVERY, AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
 from keys.permissions.effective import LinkFacts
 from keys.sign_in import passkeys, second_factor
@@ -77,31 +79,63 @@ def call_of_key(value: str, client_id: str | None, *, client_address: str | None
 
     Raises CredentialRefused, which nothing has logged yet.
     """
-    secret = credential_values.parse(value.strip(), credential_values.Prefix.API_KEY)
-    if secret is None:
-        raise CredentialRefused("malformed API key")
-    facts = cache.find_key(secret.lookup_id)
     address = client_address or ""
-    if reason := _key_refusal_reason(facts.key if facts else None, secret, address):
-        raise CredentialRefused(reason, secret.lookup_id)
-    assert facts is not None
-    _require_in_directory(facts.key.owner, secret.lookup_id)
-    directory, refusal = effective.choose_directory(facts.links, client_id)
-    api_keys.note_use(facts.key, address=address)
+    presented = sha256(value.encode()).digest(), client_id, address  # nobody has to find the key itself in memory
+    accepted = cache.kept_facts.find(presented, partial(_accept, value, client_id, address), _AcceptedKey.is_over)
+    api_keys.note_use(accepted.facts.key, address=address)
     return effective.make_key_call(
-        facts,
+        accepted.facts,
         surface=Surface.API,
-        directory=directory,
-        directory_refusal=refusal,
+        directory=accepted.directory,
+        directory_refusal=accepted.refusal,
         client_address=client_address,
         **request,
     )
 
 
+class _AcceptedKey(NamedTuple):
+    """A key that was accepted with a Client ID from an address, which holds for one state of access.
+
+    `until` is when it has to be judged again although that is the same; None for never.
+    """
+
+    facts: effective.KeyFacts
+    directory: DirectoryRef | None
+    refusal: GatewayError | None
+    until: datetime | None
+
+    def is_over(self) -> bool:
+        return self.until is not None and self.until <= timezone.now()
+
+
+def _accept(value: str, client_id: str | None, address: str) -> _AcceptedKey:
+    """Raises CredentialRefused."""
+    secret = credential_values.parse(value.strip(), credential_values.Prefix.API_KEY)
+    if secret is None:
+        raise CredentialRefused("malformed API key")
+    facts = cache.find_key(secret.lookup_id)
+    if reason := _key_refusal_reason(facts.key if facts else None, secret, address):
+        raise CredentialRefused(reason, secret.lookup_id)
+    assert facts is not None
+    key, owner = facts.key, facts.key.owner
+    _require_in_directory(owner, secret.lookup_id)
+    ends = (
+        key.expires_at,
+        key.previous_valid_until if _is_previous(key, secret) else None,
+        owner.directory_checked_at + CHECK_EVERY if owner.connection_id is not None else None,
+    )
+    until = min((end for end in ends if end is not None), default=None)
+    return _AcceptedKey(facts, *effective.choose_directory(facts.links, client_id), until)
+
+
+def _is_previous(key: ApiKey, secret: credential_values.Secret) -> bool:
+    return secret.lookup_id == key.previous_lookup_id
+
+
 def _key_refusal_reason(key: ApiKey | None, secret: credential_values.Secret, address: str) -> str | None:
     if key is None:
         return "unknown API key"
-    is_previous = secret.lookup_id == key.previous_lookup_id
+    is_previous = _is_previous(key, secret)
     if not secret.matches(key.previous_digest if is_previous else key.digest):
         return "wrong secret"
     rotated = is_previous and (key.previous_valid_until is None or key.previous_valid_until <= timezone.now())
@@ -113,10 +147,7 @@ def _key_refusal_reason(key: ApiKey | None, secret: credential_values.Secret, ad
         (not key.owner.is_active, "owner deactivated"),
         (elsewhere, "address not allowed"),
     )
-    for applies, reason in reasons:
-        if applies:
-            return reason
-    return None
+    return next((reason for applies, reason in reasons if applies), None)
 
 
 def _identify_token(request: HttpRequest, authorization: str) -> Call:

@@ -1,7 +1,8 @@
 """The format of API keys, platform tokens and calendar secrets: generating, parsing and comparing. No database access.
 
 `dgk_`, `dgp_` or `dgc_` + 12 base62 digits of look-up id + `_` + 32 of secret + 6 of checksum.
-The checksum exposes typing errors and look-alikes without a query, and lets secret scanners recognise leaked keys.
+The checksum exposes typing errors and look-alikes before the key is looked for, and lets secret scanners recognise
+leaked keys.
 Only the look-up id and the SHA-256 of the whole value are stored. The secret has 190 random bits and cannot be guessed,
 so a slow password hash would protect nothing and burden every request.
 """

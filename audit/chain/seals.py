@@ -12,9 +12,11 @@ newest ones were cut off together with their records; therefore a checkpoint of 
 
 import hmac
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -95,10 +97,34 @@ def entry_of(record: OperationRecord) -> Entry:
     return Entry(FINAL, record.id, _code(b"complete record", _final_content(record)))
 
 
-def entry_of_new(facts: Mapping[str, Any]) -> Entry:
-    """The entry of a complete record that is not stored yet, from its fields, the MAC among them."""
-    content = _canonical({name: facts.get(name, _DEFAULTS[name]) for name in _AT_LAST})
-    return Entry(FINAL, facts["id"], _code(b"complete record", content))
+def codes_of_read(facts: Mapping[str, Any]) -> tuple[str, Entry]:
+    """The MAC of a new record of a read and its entry in a seal, as `mac_of` and `entry_of` make them.
+
+    Reads that follow each other differ in few fields, so the rest of both contents is made once.
+    """
+    first, last = _contents_of_reads(tuple(map(facts.get, _ALIKE)))
+    own = {name: _encode(_plain(facts.get(name))) for name in _DIFFERENT}
+    mac = _code(b"record", (first % own).encode()).hex()
+    return mac, Entry(FINAL, facts["id"], _code(b"complete record", (last % {**own, "mac": f'"{mac}"'}).encode()))
+
+
+_DIFFERENT: Final = ("at", "completed_at", "id", "request_id", "target_dn", "target_id")
+_ALIKE: Final = tuple(name for name in _COLUMNS if name not in _DIFFERENT)
+
+
+@lru_cache(maxsize=256)
+def _contents_of_reads(values: tuple[Any, ...]) -> tuple[str, str]:
+    """What the two codes cover of reads with these values of `_ALIKE`, to be completed by `%`."""
+    alike = {name: _DEFAULTS[name] if value is None else value for name, value in zip(_ALIKE, values, strict=True)}
+    gaps = {name: secrets.token_hex() for name in (*_DIFFERENT, "mac")}
+
+    def content(names: tuple[str, ...]) -> str:
+        text = _canonical({name: (alike | gaps)[name] for name in names}).decode().replace("%", "%%")
+        for name, gap in gaps.items():
+            text = text.replace(f'"{gap}"', f"%({name})s")
+        return text
+
+    return content(_AT_FIRST), content(_AT_LAST)
 
 
 def removal_entry(kept_from: UUID, removed: int) -> Entry:

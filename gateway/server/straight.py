@@ -10,7 +10,7 @@ of its own: it calls what the middleware, the views and the pipeline call, in th
 """
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from io import BytesIO
 from time import monotonic, perf_counter
 from typing import Any, Final
@@ -57,6 +57,7 @@ KNOWN_HEADERS: Final = frozenset(
 )
 _KNOWN_VARIABLES: Final = KNOWN_HEADERS | WITHOUT_HEADERS | {ARRIVED_AT, COUNTED, REFUSED, "wsgi.input"}
 
+_PREFIX: Final = f"{Surface.API.value}-"
 _ID_OF_READS: Final = UUID(int=0)
 """Instead of a `Call.call_id`, which is of changes alone."""
 _AT_ONCE: Final = 64
@@ -67,13 +68,19 @@ _SECONDS: Final = 0.1
 _MOST_KINDS: Final = 1000
 
 
-def _read_of(route: Route) -> Operation | None:
-    """The operation of a route if it is a read with a key whose answer has one form."""
-    operation = route.operations.get("GET")
-    if operation is None or not route.name.startswith(f"{Surface.API.value}-"):
-        return None
-    has_one_form = record_shape(operation.output) is None and operation.deprecation is None
-    return operation if operation.effect is Effect.READ and has_one_form else None
+def _is_read(route: Route) -> bool:
+    """Whether it is a route of a read with a key whose answer has one form."""
+    return route.name.startswith(_PREFIX) and _has_one_form(route.operations.get("GET"))
+
+
+@cache
+def _has_one_form(operation: Operation | None) -> bool:
+    return (
+        operation is not None
+        and operation.effect is Effect.READ
+        and record_shape(operation.output) is None
+        and operation.deprecation is None
+    )
 
 
 class StraightWay:
@@ -131,7 +138,7 @@ class StraightWay:
             return None
         path = environ["PATH_INFO"]
         route = find_route(path) if len(path) + len(environ["QUERY_STRING"]) < MAX_URI_LENGTH else None
-        return None if route is None or _read_of(route) is None else route
+        return route if route is not None and _is_read(route) else None
 
     def _try(self, environ: Environ, route: Route) -> Straight | None:
         try:

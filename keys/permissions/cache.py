@@ -45,6 +45,9 @@ ACCESS_TABLES = tuple(
 MAX_STATE_TOKENS = 32
 """On PostgreSQL, a reader that finds more tokens than this replaces them by a single one."""
 
+_MOST_FACTS = 10_000
+"""Callers decide about a part of what facts are known by."""
+
 _READ_STATE = {
     "sqlite": "SELECT 1, token FROM keys_accessstate",
     "postgresql": "SELECT count(*), string_agg(token::text, '' ORDER BY token) FROM keys_accessstate",
@@ -160,6 +163,8 @@ class _KeptFacts:
             return cast(_Facts, known)
         facts = read()
         if facts is not None:
+            if len(kept.facts) >= _MOST_FACTS:
+                kept.facts.clear()
             kept.facts[key] = facts
         return facts
 

@@ -52,6 +52,7 @@ class KeyFacts:
     credential: CredentialRef
     permissions: frozenset[str]
     scopes: Scopes
+    supervision: SupervisionLevel
     links: tuple[LinkFacts, ...]
 
 
@@ -76,6 +77,7 @@ def _find_key(condition: Q) -> KeyFacts | None:
         ),
         effective_permissions(key.role_id, owner),
         (*scopes_of(key.role.scopes), *scopes_of(*stored_scopes_of_person(owner))),
+        SupervisionLevel(key.supervision_level),
         tuple(
             LinkFacts(DirectoryRef(directory, name, str(client_id), protection_changes), enabled)
             for client_id, directory, name, protection_changes, enabled in links
@@ -193,7 +195,7 @@ def make_key_call(facts: KeyFacts, **request: Any) -> Call:
         credential=facts.credential,
         permissions=facts.permissions,
         scopes=facts.scopes,
-        supervision=SupervisionLevel(facts.key.supervision_level),
+        supervision=facts.supervision,
         **request,
     )
 

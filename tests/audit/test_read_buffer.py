@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,7 +18,7 @@ from django.utils import timezone
 
 from audit import log, read_buffer
 from audit.chain import checkpoint, marks, sealing
-from audit.chain.seals import find_entries, seal_after
+from audit.chain.seals import codes_of_read, entry_of, find_entries, is_authentic, seal_after
 from audit.chain.verification import find_tampering
 from audit.identifiers import new_identifier
 from audit.migrations._append_only import release_records
@@ -105,6 +106,29 @@ def test_one_bad_record_does_not_hold_up_the_others(buffer: BackgroundWriter[Fac
     log.record_read(CALL, operation="users.read")
     assert buffer.flush()
     assert OperationRecord.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"directory": None},
+        {"request_id": '%s "quoted" 100 %(at)s', "client_address": None},
+        {"reason": "100 % sure: \u202e \x1f \\ %(id)s"},
+        {"person": replace(CALL.person, username="%d ⟨ß⟩")},
+    ],
+)
+@pytest.mark.parametrize("dn", ["", 'CN=50 %\\, "x" %(mac)s,DC=corp', "CN=Ж\x00,DC=corp"])
+def test_codes_of_reads_are_those_of_all_records(changed: dict[str, Any], dn: str) -> None:
+    target = log.TargetRef(id=uuid4() if dn else None, kind="user", distinguished_name=dn)
+    for outcome, reads_ in (("succeeded", None), ("failed", None), ("succeeded", 7)):
+        facts = log._facts(
+            replace(CALL, **changed), operation="users.read", target=target, outcome=outcome, code=None, reads=reads_
+        )
+        mac, entry = codes_of_read(facts)
+        record = OperationRecord(**facts, mac=mac)
+        assert is_authentic(record)
+        assert entry == entry_of(record)
 
 
 def test_reads_of_a_key_that_are_alike_are_one_record(buffer: BackgroundWriter[Facts]) -> None:

@@ -1,5 +1,6 @@
 """API keys and platform tokens on the machine surface: what they admit, and every way they are refused."""
 
+import random
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from directory.models import DirectoryConnection
 from keys import api_keys, credential_values
 from keys.authentication import identify_program, read_reason
 from keys.models import AccessToken, ApiKey
+from keys.permissions import cache
 from keys.permissions.effective import call_for_key
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person, permissions, send
 
@@ -88,7 +90,9 @@ def test_every_refusal_looks_the_same_outside(reason: str, integration: Integrat
     assert integration.value not in str(logs)
 
 
-def test_a_wrong_checksum_is_refused_before_any_query(integration: Integration, django_assert_num_queries: Any) -> None:
+def test_a_wrong_checksum_is_refused_before_the_key_is_looked_for(
+    integration: Integration, django_assert_num_queries: Any
+) -> None:
     spoilt = integration.value[:-1] + ("0" if integration.value[-1] != "0" else "1")
     request = RequestFactory().get("/api/me", headers={"X-API-Key": spoilt})
     with django_assert_num_queries(0), pytest.raises(Unauthorized):
@@ -175,6 +179,41 @@ def test_a_rotated_value_ends_after_its_grace(integration: Integration) -> None:
     newest = api_keys.rotate(integration.key)
     assert integration.get("/api/me").status == 401
     assert send(Client(), "GET", "/api/me", X_API_Key=newest).status == 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by", ["expiry", "rotation"])
+def test_a_value_ends_in_time_although_nothing_changes(
+    integration: Integration, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = integration.value
+    if by == "expiry":
+        change(integration, expires_at=timezone.now() + timedelta(hours=1))
+    else:
+        api_keys.rotate(integration.key, grace=timedelta(hours=1))
+
+    def status() -> int:
+        return send(Client(), "GET", "/api/me", X_API_Key=value).status
+
+    assert [status(), status()] == [200, 200]
+    state, now = cache.read_state(), timezone.now
+    with monkeypatch.context() as later:
+        later.setattr(timezone, "now", lambda: now() + timedelta(minutes=59))
+        assert status() == 200
+        later.setattr(timezone, "now", lambda: now() + timedelta(minutes=61))
+        assert status() == 401
+    assert status() == 200
+    assert cache.read_state() == state is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_kept_of_callers_is_bounded(integration: Integration, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_MOST_FACTS", 5)
+    client_id = str(integration.key.links.get().connection.client_id)
+    for number in range(20):
+        spelling = "".join(random.Random(number).choice((each, each.upper())) for each in client_id)  # noqa: S311
+        assert integration.get("/api/me", X_Client_Id=spelling).status == 200
+        assert len(cache.kept_facts._kept.facts) <= 5
 
 
 @pytest.mark.django_db(transaction=True)
