@@ -118,7 +118,17 @@ from active_directory.errors import (
     VersionConflict,
     error_from,
 )
-from active_directory.event_loop import Done, WouldBlock, is_on_loop, require_thread, run_on_loop, wait_for
+from active_directory.event_loop import (
+    Begun,
+    Done,
+    WouldBlock,
+    is_on_loop,
+    require_condition,
+    require_thread,
+    run_on_loop,
+    set_condition,
+    wait_for,
+)
 from active_directory.filter_values import incomparable_reason, read_values
 from active_directory.filters import (
     ANYTHING,

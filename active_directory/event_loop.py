@@ -7,7 +7,8 @@ WouldBlock here, and a server that does not answer holds up nobody.
 
 from asyncio import get_running_loop
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
@@ -22,6 +23,8 @@ class WouldBlock(BaseException):
 
 class _OnLoop(greenlet):
     """A greenlet that runs on the event loop."""
+
+    condition: Callable[[], object] | None = None
 
 
 def is_on_loop() -> bool:
@@ -60,4 +63,41 @@ def wait_for(begin: Callable[[Done[_Result]], object]) -> _Result:
     begin(here.switch)
     assert here.parent is not None
     result: _Result = here.parent.switch()
+    require_condition()
     return result
+
+
+def set_condition(condition: Callable[[], object]) -> None:
+    """Let what this code waits for next be used only once `condition` has returned, which may wait, too, or raise.
+
+    So something may be asked for already while it is not yet known whether it may be.
+    """
+    here = getcurrent()
+    assert type(here) is _OnLoop
+    here.condition = condition
+
+
+def require_condition() -> None:
+    """Wait for the condition now, if there is one that nobody has waited for."""
+    here = getcurrent()
+    if type(here) is _OnLoop and here.condition is not None:
+        condition, here.condition = here.condition, None
+        condition()
+
+
+class Begun(Generic[_Result]):
+    """Something that was begun on the event loop, to be waited for later."""
+
+    def __init__(self, begin: Callable[[Done[_Result]], object]) -> None:
+        self._results: list[_Result] = []
+        self._waiting: Done[_Result] | None = None
+        begin(self._end)
+
+    def _end(self, result: _Result) -> None:
+        self._results.append(result)
+        if self._waiting is not None:
+            self._waiting(result)
+
+    def wait(self) -> _Result:
+        """What it gave."""
+        return self._results[0] if self._results else wait_for(partial(setattr, self, "_waiting"))

@@ -4,7 +4,7 @@ One script counts all limits of a request in 0.12 ms. django-ratelimit counts wh
 by the clock of the host that counts, and each limit takes several round trips, neither of which matters there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -123,9 +123,24 @@ def _counting(counted: tuple[_Counted, ...], amount: int) -> tuple[list[str], li
 def count(counted: Sequence[_Counted], *, amount: int = 1) -> list[Usage]:
     """Count one request, or `amount`, against each policy for its subject, atomically. Raises CountersUnavailable."""
     try:
-        answer: bytes = _redis(settings.REDIS_URL).run(_COUNT, *_counting(tuple(counted), amount))
+        return _usages(counted, _redis(settings.REDIS_URL).run(_COUNT, *_counting(tuple(counted), amount)))
     except RedisUnavailable as error:
         raise CountersUnavailable from error
+
+
+def begin_to_count(counted: Sequence[_Counted]) -> Callable[[], list[Usage]]:
+    """Count one request from the event loop; return a function that waits for the usages. Both raise WouldBlock.
+
+    Raises CountersUnavailable.
+    """
+    try:
+        end = _redis(settings.REDIS_URL).begin(_COUNT, *_counting(tuple(counted), 1))
+    except RedisUnavailable as error:
+        raise CountersUnavailable from error
+    return lambda: _usages(counted, end())
+
+
+def _usages(counted: Sequence[_Counted], answer: bytes) -> list[Usage]:
     numbers = answer.split()  # for each its new count, and the milliseconds until it expires
     return [
         Usage(policy, int(number), -(-int(milliseconds) // 1000) or 1)

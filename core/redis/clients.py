@@ -4,7 +4,7 @@ The gateway makes every client here, so each one follows a fail-over. None retri
 Redis, so `QuickRedis` sends one command at a time, and gives up soon.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -236,10 +236,17 @@ class QuickRedis:
         except NoScriptError:  # Redis was restarted, or this is the script's first use
             return self.execute("EVAL", script.text, *words)
 
+    def begin(self, script: Script, keys: Sequence[str], arguments: Sequence[str]) -> Callable[[], Any]:
+        """Run a script from the event loop; return a function that waits for its result. Both raise WouldBlock.
+
+        Raises RedisUnavailable.
+        """
+        self._require_no_pause()
+        return self._on_loop.begin(("EVALSHA", script.sha, f"{len(keys)}", *keys, *arguments))
+
     def execute(self, *command: str | bytes) -> Any:
         """Send a command and return the answer. Raises RedisUnavailable."""
-        if monotonic() < self._pause_ends:
-            raise RedisUnavailable
+        self._require_no_pause()
         if is_on_loop():
             return self._on_loop.execute(command)
         try:
@@ -255,6 +262,10 @@ class QuickRedis:
         except RedisError as error:
             self._pause(error)
             raise RedisUnavailable from error
+
+    def _require_no_pause(self) -> None:
+        if monotonic() < self._pause_ends:
+            raise RedisUnavailable
 
     def _pause(self, error: RedisError) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from redis import RedisError
 from redis.connection import ConnectionInterface
 from redis.exceptions import NoScriptError
 
-from active_directory import Done, WouldBlock, wait_for
+from active_directory import Begun, Done, WouldBlock
 
 _ANSWER_SECONDS: Final = 0.2
 """How long to wait for an answer on the loop. Whoever has waited so long has a thread wait."""
@@ -34,7 +34,14 @@ class RedisOnLoop:
         self._timer: TimerHandle | None = None
 
     def execute(self, command: tuple[str | bytes, ...]) -> Any:
-        """Send a command and return the answer. Raises NoScriptError, and WouldBlock if there is no answer soon."""
+        """Send a command and return its answer; raises as `begin` and its function."""
+        return self.begin(command)()
+
+    def begin(self, command: tuple[str | bytes, ...]) -> Callable[[], Any]:
+        """Send a command; return a function that waits for its answer. Both raise WouldBlock if none comes soon.
+
+        The function also raises NoScriptError.
+        """
         loop = get_running_loop()
         if self._loop is not loop:
             self._drop()
@@ -44,7 +51,12 @@ class RedisOnLoop:
                 self._is_connecting = True
                 self._task = loop.create_task(self._connect(loop))
             raise WouldBlock
-        answer = wait_for(partial(self._enqueue, pack_command(command)))  # type: ignore[arg-type]  # it takes any number of words
+        octets: Any = pack_command(command)  # type: ignore[arg-type]  # it takes any number of words
+        return partial(self._end, Begun(partial(self._enqueue, octets)))
+
+    @staticmethod
+    def _end(begun: Begun[Any]) -> Any:
+        answer = begun.wait()
         if isinstance(answer, ReplyError) and str(answer).startswith("NOSCRIPT"):
             raise NoScriptError(str(answer))
         if answer is _LOST or isinstance(answer, ReplyError):

@@ -22,6 +22,7 @@ from core.rate_limits import (
     RequestLimits,
     Usage,
     address_subject,
+    begin_to_count,
     count,
     current_limits,
 )
@@ -50,6 +51,13 @@ class PathLimits:
         return next((policy for pattern, policy in self._patterns if pattern.fullmatch(path)), None)
 
 
+_Counted = tuple[tuple[Policy, str], ...]
+"""Policies, each with the subject that is counted."""
+_FAR = 100
+"""How much a client has left who has certainly reached no limit by the next request."""
+_MOST_CLIENTS = 10_000
+
+
 class ConfiguredLimits:
     """Which limits apply to a request, by the configuration."""
 
@@ -63,6 +71,7 @@ class ConfiguredLimits:
             if category is not RateCategory.GLOBAL
         }
         self.paths = PathLimits((item.Path, Policy.of("Path", item, rule=item.Path)) for item in configuration.Paths)
+        self._far_below: set[_Counted] = set()
 
     def of(self, path: str, operation: Operation | None) -> RequestLimits:
         category = operation.rate if operation else RateCategory.GLOBAL
@@ -73,13 +82,37 @@ class ConfiguredLimits:
 
     def count(self, limits: RequestLimits, client_address: str) -> None:
         """Count a request against its limits; raises CountersUnavailable."""
+        counted = self._counted(limits, client_address)
+        self._note(limits, counted, count(counted))
+
+    def begin_to_count(self, limits: RequestLimits, client_address: str) -> Callable[[], None] | None:
+        """On the event loop, begin to count a request; the function waits until it is counted. Both raise WouldBlock.
+
+        None, and not counted, if it may have reached a limit: the last request of the same client left less than _FAR.
+        Raises CountersUnavailable.
+        """
+        counted = self._counted(limits, client_address)
+        if counted not in self._far_below:
+            return None
+        end = begin_to_count(counted)
+        return lambda: self._note(limits, counted, end())
+
+    def _note(self, limits: RequestLimits, counted: _Counted, usages: list[Usage]) -> None:
+        limits.usages = usages
+        if all(usage.remaining >= _FAR for usage in usages):
+            if len(self._far_below) >= _MOST_CLIENTS:
+                self._far_below.clear()
+            self._far_below.add(counted)
+        else:
+            self._far_below.discard(counted)
+
+    def _counted(self, limits: RequestLimits, client_address: str) -> _Counted:
         subject = address_subject(client_address)
-        counted = [(self.global_policy, subject)]
         own = limits.own
         # The operation itself counts a password change, against the account.
         if own and limits.category is not RateCategory.PASSWORD_CHANGE:
-            counted.append((own, subject))
-        limits.usages = count(counted)
+            return (self.global_policy, subject), (own, subject)
+        return ((self.global_policy, subject),)
 
     def headers_of(self, limits: RequestLimits) -> dict[str, str]:
         """The headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""

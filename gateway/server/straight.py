@@ -22,12 +22,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 
-from active_directory import WouldBlock, is_on_loop, run_on_loop
+from active_directory import WouldBlock, is_on_loop, require_condition, run_on_loop, set_condition
 from core import tracing
 from core.call import Surface
 from core.ip_addresses import AddressList
 from core.operation import Effect, Operation
-from core.rate_limits import current_limits
+from core.rate_limits import RequestLimits, current_limits
 from core.shapes import encode_json
 from gateway import pipeline
 from gateway.middleware.body_limit import MAX_URI_LENGTH
@@ -147,6 +147,30 @@ class StraightWay:
             raise
         except Exception:  # noqa: BLE001 - nothing is hidden: the general way records and tells it
             return None
+        finally:
+            require_condition()
+
+    def _limits_of(self, environ: Environ, operation: Operation, address: str) -> RequestLimits:
+        """The limits of a request, which has been counted, or will be before the object that it reads is used."""
+        limits: RequestLimits | None = environ.get(COUNTED)
+        if limits is not None:
+            return limits
+        limits, end = self._limits.of(environ["PATH_INFO"], operation), None
+        if is_on_loop() and operation.needs_directory and operation.names_object:
+            end = self._limits.begin_to_count(limits, address)
+        if end is None:
+            self._limits.count(limits, address)
+            environ[COUNTED] = limits
+            return limits
+
+        def require_below_limits() -> None:
+            end()
+            environ[COUNTED] = limits
+            if limits.exceeded:
+                raise WouldBlock  # a thread refuses it
+
+        set_condition(require_below_limits)
+        return limits
 
     def _answer(self, environ: Environ, route: Route) -> Straight | None:
         path, operation = environ["PATH_INFO"], route.operations["GET"]
@@ -158,11 +182,7 @@ class StraightWay:
             return None
         limits = None
         if self._limits.enabled:
-            limits = environ.get(COUNTED)
-            if limits is None:
-                limits = self._limits.of(path, operation)
-                self._limits.count(limits, address)
-                environ[COUNTED] = limits
+            limits = self._limits_of(environ, operation, address)
             if limits.exceeded:
                 return None
         id = begin_request(environ)

@@ -11,9 +11,13 @@ import pytest
 from django.db import connection as database
 
 from active_directory import coalesced_reads
+from audit.models import OperationRecord
+from audit.read_buffer import reads
 from core.configuration_sections import RateLimit
 from core.database import on_loop as database_on_loop
 from core.redis import on_loop as redis_on_loop
+from gateway.middleware import rate_limit
+from gateway.middleware.rate_limit import COUNTED
 from gateway.server import straight
 from gateway.server.asgi import Answer
 from keys.permissions import cache
@@ -25,7 +29,7 @@ from tests.gateway.server.test_straight import CHANGES, OF_ONE_ANSWER, BothWays,
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 
-CALLS = 850
+CALLS = 700
 """Of functions, Python's and C's, for one read: without a clock, so that a busy machine does not matter."""
 ON_LOOP = frozenset({"computers.read", "contacts.read", "users.read"})
 """The reads that need no thread once the caches are warm."""
@@ -131,6 +135,84 @@ def test_a_read_on_the_loop_counts_once(
         answers = await asyncio.gather(*(loop.answer(path, **headers) for _ in range(10)))
         assert None not in answers
         assert await left() == before - 11
+
+    run(main)
+
+
+@pytest.mark.sqlite
+def test_a_read_beyond_its_limit_is_neither_answered_nor_recorded(
+    integration: Integration,
+    path: str,
+    loop: Loop,
+    configure: Configure,
+    limited: None,
+    patient: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rate_limit, "_FAR", 0)  # nothing is counted first
+    configure("RateLimiting", Enabled=True, Global=RateLimit(Requests=20, WindowSeconds=600))
+    loop.ways = BothWays()
+    headers = {"X_API_Key": integration.value}
+
+    def recorded() -> int:
+        assert reads.flush()
+        return OperationRecord.objects.count()
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        while await loop.answer(path, **headers) is not None:
+            pass
+        before = await asyncio.to_thread(_and_close, recorded)
+        environ = loop.ways.environ(path, "GET", headers)
+        assert await loop.ways.straight_way.answer_on_loop(environ) is None
+        assert environ[COUNTED].exceeded, "and it is not counted again"
+        refused = await asyncio.to_thread(_and_close, lambda: loop.ways.general(path, **headers))
+        assert refused.status == 429
+        assert await asyncio.to_thread(_and_close, recorded) == before
+
+    run(main)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("is_far_below", [True, False])
+def test_the_directory_is_asked_while_a_client_far_below_its_limits_is_counted(
+    integration: Integration,
+    path: str,
+    loop: Loop,
+    is_far_below: bool,
+    redis_server: RedisServer,
+    configure: Configure,
+    limited: None,
+    patient: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if database.vendor != "sqlite":
+        pytest.skip("on PostgreSQL the count is there before the state of access")
+    monkeypatch.setattr(rate_limit, "_FAR", 10 if is_far_below else 10_000)
+    configure("RateLimiting", Enabled=True, Global=RateLimit(Requests=1000, WindowSeconds=600))
+    loop.ways = BothWays()
+    headers = {"X_API_Key": integration.value}
+    asked = asyncio.Event()
+    send = coalesced_reads._Search.send
+
+    def note(search: Any, settings: Any) -> None:
+        asked.set()
+        send(search, settings)
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        monkeypatch.setattr(coalesced_reads._Search, "send", note)
+        redis_server.pause()
+        try:
+            answering = asyncio.ensure_future(loop.answer(path, **headers))
+            if is_far_below:
+                await asyncio.wait_for(asked.wait(), 60)
+            await asyncio.sleep(0.1)
+            assert not answering.done()
+            assert asked.is_set() == is_far_below
+        finally:
+            redis_server.resume()
+        assert await answering is not None
 
     run(main)
 
