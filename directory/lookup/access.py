@@ -70,15 +70,17 @@ def find_object(
     attributes: Collection[str] = (),
     computed: Collection[str] = (),
     coalesce: bool = False,
+    client: Client | None = None,
 ) -> Entry:
-    """The entry a caller names, with these attributes.
+    """The entry a caller names, with these attributes. `client` is the call's own, if it is at hand.
 
     The `computed` attributes, which the directory computes for base searches only, are missing from an entry that comes
     from a batch's prefetch. `coalesce` allows one search for several callers (`Client.read`). Raises ObjectNotFound for
     an object that does not exist or is not of these kinds, and Forbidden for a name outside the caller's scopes,
     whether or not it exists.
     """
-    entry = _find(call, reference, (*_CHECKED_ATTRIBUTES, *attributes), computed, is_confined=True, coalesce=coalesce)
+    wanted = (*_CHECKED_ATTRIBUTES, *attributes)
+    entry = _find(call, reference, wanted, computed, is_confined=True, coalesce=coalesce, client=client)
     require_inside_scopes(call, entry.dn)
     if kinds is not None and kind_of_entry(entry) not in kinds:
         raise errors.ObjectNotFound
@@ -93,9 +95,10 @@ def _find(
     *,
     is_confined: bool = False,
     coalesce: bool = False,
+    client: Client | None = None,
 ) -> Entry:
     """The entry below the connection's base: a GUID would also find objects in other naming contexts."""
-    client, prefetch = client_of(call), prefetch_of(call)
+    client, prefetch = client or client_of(call), prefetch_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     wanted = tuple(dict.fromkeys(attributes))
     try:

@@ -78,7 +78,9 @@ def read_record(
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
     names = (*names, *also, *_version_attributes(call, kinds))
     coalesce = renderer.may_coalesce and not (Kind.GROUP in kinds or also)
-    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
+    entry = _require_readable(
+        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, client=client)
+    )
     control = None if policies is None else computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
     if encode and not (call.scopes or extend or Kind.GROUP in kinds):

@@ -31,6 +31,7 @@ from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, DeliveryState, LogVerification, OperationRecord, WebhookDelivery
 from audit.security import add_refusal_listener
 from core import tracing
+from core.background_writer import BackgroundWriter
 from core.redis.clients import redis_client
 from core.redis.queues import QUEUES
 from core.secrets.encryption import UndecryptableSecret
@@ -55,7 +56,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _requests = Counter("gateway_requests", "Requests by operation and status.", ["operation", "method", "status"])
 
 
-class _RequestSeconds(Histogram):
+class _Seconds(Histogram):
     def observe_all(self, amounts: Sequence[float]) -> None:
         """The same as `observe` for each, written once."""
         self._sum.inc(sum(amounts))
@@ -63,7 +64,7 @@ class _RequestSeconds(Histogram):
             self._buckets[bucket].inc(number)
 
 
-_seconds = _RequestSeconds(
+_seconds = _Seconds(
     "gateway_request_seconds",
     "Time from request to answer.",
     ["operation"],
@@ -71,7 +72,7 @@ _seconds = _RequestSeconds(
 )
 _refusals = Counter("gateway_rate_limited", "Requests refused by a rate limit.", ["policy"])
 
-_directory_seconds = Histogram(
+_directory_seconds = _Seconds(
     "gateway_directory_seconds",
     "Time for which a connection to a domain controller was used: a read or write until its answer, a search whole.",
     ["server", "kind"],
@@ -114,7 +115,7 @@ def count_requests(answered: Iterable[tuple[str, str | None, int, float]]) -> No
 
 
 @lru_cache(maxsize=4096)
-def _of_request(name: str, method: str | None, status: int) -> tuple[Counter, _RequestSeconds]:
+def _of_request(name: str, method: str | None, status: int) -> tuple[Counter, _Seconds]:
     return _requests.labels(name, method, status), _seconds.labels(name)
 
 
@@ -187,15 +188,28 @@ class _ProcessUsage(Collector):
 
 
 @lru_cache(maxsize=256)
-def _of_server(server: str, kind: str) -> Histogram:
+def _of_server(server: str, kind: str) -> _Seconds:
     return _directory_seconds.labels(server, kind)
+
+
+def _measure_uses(uses: Iterable[tuple[str, str, float]]) -> bool:
+    alike = defaultdict(list)
+    for server, kind, seconds in uses:
+        alike[server, kind].append(seconds)
+    for labels, all_seconds in alike.items():
+        _of_server(*labels).observe_all(all_seconds)
+    return True
+
+
+_uses: BackgroundWriter[tuple[str, str, float]] = BackgroundWriter("uses-of-directory", _measure_uses, delay=0.05)
+"""Uses of connections, which are measured together: one by one it would take a twentieth of a read's time."""
 
 
 class _DirectoryMetrics(Listener):
     """Measures how each domain controller answers; the LDAP layer calls it."""
 
     def used(self, server: str, kind: str, seconds: float) -> None:
-        _of_server(server, kind).observe(seconds)
+        _uses.add((server, kind, seconds))
         if _level.isEnabledFor(logging.DEBUG):
             _logger.debug("directory asked", kind=kind, server=server, ms=round(seconds * 1000, 1))
         tracing.record_past_span(f"LDAP {kind}", seconds, **{"server.address": server})
@@ -225,6 +239,7 @@ def exposition_of_worker() -> bytes:
 
 
 def _render(sources: _Sources, *others: Collector) -> bytes:
+    _uses.flush()
     registry = CollectorRegistry()
     collectors: tuple[Collector, ...] = (_SummedCounters(sources), _ProcessUsage(sources), *others)
     for each in collectors:

@@ -21,11 +21,12 @@ SEARCHES = {
     ),
     ("audit/models.py", "['request_id', 'id']"),
     ("audit/read_buffer.py", "{'id', 'at', 'completed_at', 'request_id', 'batch_index'}"),
+    ("audit/chain/seals.py", "('at', 'completed_at', 'id', 'request_id', 'target_dn', 'target_id')"),
     ("audit/admin.py", "('owner', 'key_name', 'credential_id', 'surface', 'client_address', 'request_id')"),
 }
 """Where it is searched for or shown: the filter `requestId` of the log, its index, a page of the back office.
 
-Alike reads of a key are put together whatever their requests are called.
+Alike reads of a key are put together whatever their requests are called, and the codes of reads cover it.
 """
 
 
