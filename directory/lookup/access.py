@@ -18,6 +18,7 @@ from active_directory import (
     Scope,
     case_insensitive_pattern,
     fold_case,
+    is_on_loop,
     run_in_background,
 )
 from core.call import Call
@@ -71,8 +72,10 @@ def find_object(
     computed: Collection[str] = (),
     coalesce: bool = False,
     client: Client | None = None,
+    bases: tuple[str, ...] | None = None,
 ) -> Entry:
-    """The entry a caller names, with these attributes. `client` is the call's own, if it is at hand.
+    """The entry a caller names, with these attributes. `client` is the call's own, and `bases` the caller's scopes, if
+    they are at hand.
 
     The `computed` attributes, which the directory computes for base searches only, are missing from an entry that comes
     from a batch's prefetch. `coalesce` allows one search for several callers (`Client.read`). Raises ObjectNotFound for
@@ -81,7 +84,10 @@ def find_object(
     """
     wanted = (*_CHECKED_ATTRIBUTES, *attributes)
     entry = _find(call, reference, wanted, computed, is_confined=True, coalesce=coalesce, client=client)
-    require_inside_scopes(call, entry.dn)
+    if bases is None:
+        require_inside_scopes(call, entry.dn)
+    elif not is_within_any(entry.dn, bases):
+        raise Forbidden
     if kinds is not None and kind_of_entry(entry) not in kinds:
         raise errors.ObjectNotFound
     return entry
@@ -178,8 +184,11 @@ def scope_bases(call: Call) -> tuple[str, ...] | None:
         return None
 
     def read() -> tuple[str, ...]:
-        wanted = {guid for bases in call.scopes for guid in bases}
-        found = client_of(call).read_many(wanted, ("objectGUID",))
+        client, wanted = client_of(call), {guid for bases in call.scopes for guid in bases}
+        if is_on_loop():
+            found = {guid: client.read(guid, ("objectGUID",), coalesce=True) for guid in wanted}
+        else:
+            found = client.read_many(wanted, ("objectGUID",))
         return bases_inside_all([found[guid].dn for guid in bases if guid in found] for bases in call.scopes)
 
     prefetch = prefetch_of(call)

@@ -7,7 +7,7 @@ did not exist.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
@@ -52,6 +52,7 @@ _CHANGES_WITH_MEMBERS = frozenset({"whenchanged", "modifytimestamp", "usnchanged
 _NOT_IN_VERSION = frozenset({"dscorepropagationdata", "replpropertymetadata", "ntsecuritydescriptor"})
 _FIRST_RDN = re.compile(r"(?:\\.|[^\\,])*,?", re.DOTALL)
 _OWN_NAME = "distinguishedname"
+_PARENT = "parentguid"
 _MAX_TERMS = 50
 
 _Text = TypeVar("_Text", bytes, str)
@@ -226,7 +227,7 @@ class Visibility:
         looked_up = {
             name
             for name, form in self._forms.items()
-            if form not in FORMS_WITH_NAMES and (name in names or "*" in names)
+            if form not in FORMS_WITH_NAMES and name != _PARENT and (name in names or "*" in names)
         }
         if not looked_up:
             return entries
@@ -287,11 +288,22 @@ class Visibility:
                 seen[name] = values
             elif is_group and name.lower() in _CHANGES_WITH_MEMBERS:
                 seen[name] = []
+            elif name.lower() == _PARENT:  # whose name is a part of the entry's own
+                seen[name] = values if self.can_see(parent_of(entry.dn)) else []
             elif self.is_reference(name):
                 seen[name] = self._seen(name, values, decoder(self.schema.attribute(name)), str.encode)
             else:
                 seen[name] = values
         return entry.with_attributes(seen)
+
+    def confined_to_shown(self, entry: Entry, shown: Collection[str]) -> Entry:
+        """The same, without the values of references that are not shown, so that nothing is looked up for them."""
+        if self.bases is None or _is_group(entry):  # the version of a group depends on all that its readers see
+            return self.confined(entry)
+        kept = {
+            name: values for name, values in entry.attributes.items() if name in shown or not self.is_reference(name)
+        }
+        return self.confined(entry.with_attributes(kept))
 
     def visible_changes(self, changes: Sequence[ChangeJson]) -> list[ChangeJson]:
         """Changes without hidden values; a placeholder stands for those of confidential attributes."""

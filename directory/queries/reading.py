@@ -78,18 +78,22 @@ def read_record(
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
     names = (*names, *also, *_version_attributes(call, kinds))
     coalesce = renderer.may_coalesce and not (Kind.GROUP in kinds or also)
+    visibility = visibility_of(call) if call.scopes else None  # which asks the directory, so only once
+    bases = visibility.bases if visibility else None
     entry = _require_readable(
-        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, client=client)
+        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, client=client, bases=bases)
     )
     control = None if policies is None else computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
-    if encode and not (call.scopes or extend or Kind.GROUP in kinds):
-        return _encoded(renderer, entry, protected=protected, computed_control=control)
-    seen = visibility_of(call).confined(entry) if call.scopes else entry
-    version = _version_for(call, entry) if call.scopes else None
+    seen, version = entry, None
+    if visibility is not None:
+        seen = visibility.confined_to_shown(entry, {*renderer.shown_of(entry), *also, PARENT_ID})
+        version = visibility.version(seen) or version_of(entry)
+    if encode and not (extend or Kind.GROUP in kinds):
+        return _encoded(renderer, seen, protected=protected, computed_control=control)
     record = renderer.render_whole(seen, protected=protected, computed_control=control, version=version)
     if record["group"] is not None:
-        (record["group"]["memberCount"],) = member_counts(client, visibility_of(call), [entry])
+        (record["group"]["memberCount"],) = member_counts(client, visibility or visibility_of(call), [entry])
     if extend is not None:
         extend(record, seen)
     return record
@@ -127,22 +131,20 @@ def _version_attributes(call: Call, kinds: Collection[Kind]) -> tuple[str, ...]:
     return ("*",) if call.scopes and Kind.GROUP in kinds else ()
 
 
-def _version_for(call: Call, entry: Entry) -> str:
-    if not call.scopes:
-        return version_of(entry)
-    visibility = visibility_of(call)
-    return visibility.version(visibility.confined(entry)) or version_of(entry)
-
-
 def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) -> DirectoryObject:
     names = ("uSNChanged", *_version_attributes(call, kinds))
     coalesce = "*" not in names
-    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce))
+    visibility = visibility_of(call) if call.scopes else None
+    bases = visibility.bases if visibility else None
+    entry = _require_readable(
+        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, bases=bases)
+    )
+    version = visibility.version(visibility.confined_to_shown(entry, ())) if visibility else None
     identity: ObjectIdentity = {
         "id": str(entry.guid),
         "kind": kind_of_entry(entry),
         "distinguishedName": entry.dn,
-        "version": _version_for(call, entry),
+        "version": version or version_of(entry),
     }
     return cast(DirectoryObject, identity)
 

@@ -27,7 +27,7 @@ from core.shapes import Id, Moment
 from core.text.messages import message
 from directory import errors
 from directory.shapes.inputs import GroupCategory, GroupScope
-from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
+from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of, kind_of_entry
 
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
@@ -379,6 +379,10 @@ class Renderer:
         return (
             default_attributes(self.schema, kind, confidential=self.selection.confidential) if shown is None else shown
         )
+
+    def shown_of(self, entry: Entry) -> Collection[str]:
+        """The attributes of an entry that its record shows."""
+        return entry.attributes if self.selection.everything else self.shown_names(kind_of_entry(entry))
 
     def _decoder(self, attribute: AttributeType | None) -> _Decoder:
         return None if self._octets and is_text(attribute) else decoder(attribute)

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
@@ -96,9 +97,10 @@ def _tell(requests: Sequence[_Ended]) -> bool:
     metrics.count_requests(
         (each.operation, each.method, each.status, each.seconds) for each in requests if each.path not in _PROBE_PATHS
     )
-    write_access_lines(
-        (each.at, logging.DEBUG if each.path == "/health" else logging.INFO, each.line()) for each in requests
-    )
+    with suppress(OSError, ValueError):  # nobody reads standard output any more; logging goes on, too
+        write_access_lines(
+            (each.at, logging.DEBUG if each.path == "/health" else logging.INFO, each.line()) for each in requests
+        )
     return True
 
 

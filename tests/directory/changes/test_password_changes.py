@@ -8,9 +8,9 @@ import pytest
 
 from active_directory import Client, error_from
 from audit.models import OperationRecord
-from core import rate_limits
 from core.call import SupervisionLevel
 from core.configuration_sections import RateLimit
+from core.redis.clients import QuickRedis, RedisUnavailable
 from directory.models import DirectoryConnection
 from lab.directory import PASSWORD, Directory
 from tests.support.cast import Console, Integration, make_integration, make_person
@@ -185,9 +185,9 @@ class TestTheLimit:
         self, integration: Integration, directory: Directory, ada: UUID, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def unavailable(*_: object) -> None:
-            raise rate_limits.CountersUnavailable
+            raise RedisUnavailable
 
-        monkeypatch.setattr(rate_limits, "_add", unavailable)
+        monkeypatch.setattr(QuickRedis, "run", unavailable)
         for action, body in (("change-password", change()), ("reset-password", {"generate": True})):
             answer = integration.post(f"/api/ad/users/{ada}/{action}", body)
             assert (answer.status, answer.code) == (503, "Service.Unavailable")
