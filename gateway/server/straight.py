@@ -142,13 +142,14 @@ class StraightWay:
 
     def _try(self, environ: Environ, route: Route) -> Straight | None:
         try:
-            return self._answer(environ, route)
+            try:
+                return self._answer(environ, route)
+            finally:
+                require_condition()  # so that whoever answers instead knows whether it was counted
         except SynchronousOnlyOperation:
             raise
         except Exception:  # noqa: BLE001 - nothing is hidden: the general way records and tells it
             return None
-        finally:
-            require_condition()
 
     def _limits_of(self, environ: Environ, operation: Operation, address: str) -> RequestLimits:
         """The limits of a request, which has been counted, or will be before the object that it reads is used."""

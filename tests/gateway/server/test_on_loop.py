@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection as database
+from redis import Redis
 
 from active_directory import coalesced_reads
 from audit.models import OperationRecord
@@ -200,6 +201,33 @@ def test_a_read_beyond_its_limit_is_neither_answered_nor_recorded(
         refused = await asyncio.to_thread(_and_close, lambda: loop.ways.general(path, **headers))
         assert refused.status == 429
         assert await asyncio.to_thread(_and_close, recorded) == before
+
+    run(main)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_restarted_redis_that_lost_the_script_keeps_nothing_from_being_answered(
+    integration: Integration,
+    path: str,
+    loop: Loop,
+    is_refused: bool,
+    redis_server: RedisServer,
+    configure: Configure,
+    limited: None,
+    patient: None,
+) -> None:
+    configure("RateLimiting", Enabled=True, Global=RateLimit(Requests=1000, WindowSeconds=600))
+    loop.ways = BothWays()
+    headers = {"X_API_Key": integration.value}
+
+    async def main() -> None:
+        await loop.until_answered(path, **headers)
+        with Redis.from_url(redis_server.url) as redis:
+            redis.script_flush()
+        asked = {"X_API_Key": integration.value[:-1]} if is_refused else headers
+        assert await loop.answer(path, **asked) is None
+        await loop.until_answered(path, **headers)
 
     run(main)
 
