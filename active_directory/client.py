@@ -5,13 +5,12 @@ Reads are repeated on another connection when one turns out to be broken; writes
 
 import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
 from uuid import UUID
 
 from active_directory.coalesced_reads import CoalescedReads
@@ -69,8 +68,6 @@ class Client:
         self.settings = settings
         self.opener = opener
         self.preferred_controller = preferred_controller
-        self.kept: dict[Hashable, Any] = {}
-        """What others keep of this directory as long as its client."""
         self._server: str | None = None
         self._pool = Pool(settings, opener, preferred_controller)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
@@ -91,7 +88,6 @@ class Client:
             return self
         one = copy(self)
         one._server = server
-        one.kept = {}
         return one
 
     def choose_server(self) -> str:

@@ -71,11 +71,9 @@ def find_object(
     attributes: Collection[str] = (),
     computed: Collection[str] = (),
     coalesce: bool = False,
-    client: Client | None = None,
     bases: tuple[str, ...] | None = None,
 ) -> Entry:
-    """The entry a caller names, with these attributes. `client` is the call's own, and `bases` the caller's scopes, if
-    they are at hand.
+    """The entry a caller names, with these attributes. `bases` are the caller's scopes, if they are known already.
 
     The `computed` attributes, which the directory computes for base searches only, are missing from an entry that comes
     from a batch's prefetch. `coalesce` allows one search for several callers (`Client.read`). Raises ObjectNotFound for
@@ -83,7 +81,7 @@ def find_object(
     whether or not it exists.
     """
     wanted = (*_CHECKED_ATTRIBUTES, *attributes)
-    entry = _find(call, reference, wanted, computed, is_confined=True, coalesce=coalesce, client=client)
+    entry = _find(call, reference, wanted, computed, is_confined=True, coalesce=coalesce)
     if bases is None:
         require_inside_scopes(call, entry.dn)
     elif not is_within_any(entry.dn, bases):
@@ -101,10 +99,9 @@ def _find(
     *,
     is_confined: bool = False,
     coalesce: bool = False,
-    client: Client | None = None,
 ) -> Entry:
     """The entry below the connection's base: a GUID would also find objects in other naming contexts."""
-    client, prefetch = client or client_of(call), prefetch_of(call)
+    client, prefetch = client_of(call), prefetch_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     wanted = tuple(dict.fromkeys(attributes))
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from time import monotonic
-from typing import Final
+from weakref import WeakKeyDictionary
 
 from active_directory import (
     BUILTIN_DOMAIN_SID,
@@ -20,7 +20,6 @@ from active_directory import (
     Entry,
     Equals,
     Modify,
-    ProtocolError,
     SystemFlags,
     UserAccountControl,
     Write,
@@ -64,10 +63,11 @@ class ProtectionState:
         """Whether the entry is protected by what it is, by its groups, or by its own marks."""
         if has_protection_marks(entry):
             return True
-        sids, groups = entry.values("objectSid"), entry.values("memberOf")
+        sids = entry.values("objectSid")
         if sids and (sids[0] in self.sids or sids[0] in self.individual_sids):
             return True
-        if groups and not self.names.isdisjoint([name.decode("utf-8", "replace") for name in groups]):
+        groups = entry.values("memberOf")
+        if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
             return True
         if primary_group_sid(entry) in self.sids:
             return True
@@ -85,9 +85,8 @@ class _CachedState:
     protection: ProtectionState
 
 
-_STATE: Final = "protection"
-"""What a client keeps its `_CachedState` as. That is exact when checked against the domain controller's state, as every
-write does."""
+_cached_states: WeakKeyDictionary[Client, _CachedState] = WeakKeyDictionary()
+"""Exact when checked against the domain controller's state, as every write does."""
 
 MAX_SHOWN_AGE = 2.0
 """How many seconds old a *shown* `protected` may be. Writes never rely on a cached state."""
@@ -95,7 +94,7 @@ MAX_SHOWN_AGE = 2.0
 
 def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
     """The state now, or at most `max_age` seconds ago."""
-    known: _CachedState | None = client.kept.get(_STATE)
+    known = _cached_states.get(client)
     changes, now = known_protection_changes(client), monotonic()
     if known is not None and known.changes == changes and now - known.checked_at < max_age:
         return known.protection
@@ -107,7 +106,7 @@ def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
         protection = known.protection
     else:
         protection = _read_state(client, accounts, has_index=not is_samba_root_dse(root))
-    client.kept[_STATE] = _CachedState(state, now, changes, protection)
+    _cached_states[client] = _CachedState(state, now, changes, protection)
     return protection
 
 
@@ -123,9 +122,9 @@ def may_change_protection(write: Write, kind: str) -> bool:
 
 def drop_contradicted_state(client: Client, entry: Entry, *, protected: bool) -> None:
     """Drop the cached state if it contradicts what was just found out about an entry, so that nobody is shown it."""
-    known: _CachedState | None = client.kept.get(_STATE)
+    known = _cached_states.get(client)
     if known is not None and known.protection.is_protected(entry) != protected:
-        client.kept.pop(_STATE, None)
+        _cached_states.pop(client, None)
 
 
 def has_protection_marks(entry: Entry) -> bool:
@@ -134,17 +133,9 @@ def has_protection_marks(entry: Entry) -> bool:
     adminCount stays when an account leaves an administrative group, and is set up to an hour after it joins one: its
     presence protects, but its absence proves nothing.
     """
-    flags, control = entry.values("systemFlags"), entry.values("userAccountControl")
-    critical, count = entry.values("isCriticalSystemObject"), entry.values("adminCount")
-    try:
-        is_the_domains_own = bool(
-            (flags and int(flags[0]) & _UNDELETABLE) or (control and int(control[0]) & _DOMAIN_ACCOUNT_BITS)
-        )
-        return is_the_domains_own or bool(
-            (critical and critical[0].upper() == b"TRUE") or (count and int(count[0]) == 1)
-        )
-    except ValueError as error:
-        raise ProtocolError("The directory returned no integer") from error
+    flags, control = entry.number("systemFlags"), entry.number("userAccountControl")
+    is_the_domains_own = bool(flags & _UNDELETABLE or control & _DOMAIN_ACCOUNT_BITS)
+    return is_the_domains_own or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
 
 
 @lru_cache(maxsize=64)

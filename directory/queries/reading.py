@@ -12,7 +12,7 @@ from core.shapes import EncodedWhole, load_query
 from core.text.messages import message
 from directory import errors
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
-from directory.lookup.visibility import may_see_confidential, may_see_values, visibility_of
+from directory.lookup.visibility import Visibility, may_see_confidential, may_see_values, visibility_of
 from directory.outcomes.evidence import RECOVERY_SECONDS
 from directory.policies.known_policies import cached_policies, computed_control
 from directory.protection.rules import is_protected
@@ -78,11 +78,7 @@ def read_record(
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
     names = (*names, *also, *_version_attributes(call, kinds))
     coalesce = renderer.may_coalesce and not (Kind.GROUP in kinds or also)
-    visibility = visibility_of(call) if call.scopes else None  # which asks the directory, so only once
-    bases = visibility.bases if visibility else None
-    entry = _require_readable(
-        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, client=client, bases=bases)
-    )
+    entry, visibility = _find(call, reference, kinds, names, coalesce=coalesce)
     control = None if policies is None else computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=MAX_SHOWN_AGE)
     seen, version = entry, None
@@ -134,11 +130,7 @@ def _version_attributes(call: Call, kinds: Collection[Kind]) -> tuple[str, ...]:
 def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) -> DirectoryObject:
     names = ("uSNChanged", *_version_attributes(call, kinds))
     coalesce = "*" not in names
-    visibility = visibility_of(call) if call.scopes else None
-    bases = visibility.bases if visibility else None
-    entry = _require_readable(
-        find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, bases=bases)
-    )
+    entry, visibility = _find(call, reference, kinds, names, coalesce=coalesce)
     version = visibility.version(visibility.confined_to_shown(entry, ())) if visibility else None
     identity: ObjectIdentity = {
         "id": str(entry.guid),
@@ -149,10 +141,16 @@ def _read_identity(call: Call, reference: Reference, kinds: Collection[Kind]) ->
     return cast(DirectoryObject, identity)
 
 
-def _require_readable(entry: Entry) -> Entry:
+def _find(
+    call: Call, reference: Reference, kinds: Collection[Kind], names: tuple[str, ...], *, coalesce: bool
+) -> tuple[Entry, Visibility | None]:
+    """The entry, and what a confined caller may see of it; None for others. The scopes are looked up once for both."""
+    visibility = visibility_of(call) if call.scopes else None
+    bases = None if visibility is None else visibility.bases
+    entry = find_object(call, reference, kinds=kinds, attributes=names, coalesce=coalesce, bases=bases)
     if "objectGUID" not in entry:
         raise errors.DirectoryDenied(message("The gateway's own account may not read this object."))
-    return entry
+    return entry, visibility
 
 
 def reference_of_name(dn: str) -> Reference:

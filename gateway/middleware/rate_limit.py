@@ -54,7 +54,7 @@ class PathLimits:
 _Counted = tuple[tuple[Policy, str], ...]
 """Policies, each with the subject that is counted."""
 _FAR = 100
-"""How much a client has left who has certainly reached no limit by the next request."""
+"""A client with so many requests left is far below its limits."""
 _MOST_CLIENTS = 10_000
 
 
@@ -88,8 +88,8 @@ class ConfiguredLimits:
     def begin_to_count(self, limits: RequestLimits, client_address: str) -> Callable[[], None] | None:
         """On the event loop, begin to count a request; the function waits until it is counted. Both raise WouldBlock.
 
-        None, and not counted, if it may have reached a limit: the last request of the same client left less than _FAR.
-        Raises CountersUnavailable.
+        None, and nothing counted, unless the client's last request left it far below its limits. Raises
+        CountersUnavailable.
         """
         counted = self._counted(limits, client_address)
         if counted not in self._far_below:

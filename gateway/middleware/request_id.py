@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from active_directory import is_on_loop
-from audit.identifiers import new_identifier_text
+from audit.identifiers import new_identifier
 from core import tracing
 from core.background_writer import BackgroundWriter
 from core.call import Call
@@ -33,7 +33,7 @@ def begin_request(environ: Mapping[str, Any]) -> str:
     """The id of a request, the client's or a new one, for every log line until the next request of this thread."""
     sent = environ.get("HTTP_X_REQUEST_ID")
     # One that sorts by time: the log's index of request ids grows at its end, which saves most of its work.
-    id = sent if sent and _VALID_ID.fullmatch(sent) else new_identifier_text()
+    id = sent if sent and _VALID_ID.fullmatch(sent) else str(new_identifier()[0])
     request_id.set(id)  # threads are reused: replace the id of the last request
     return id
 
@@ -51,14 +51,14 @@ def end_request(
     trace: str | None = None,
 ) -> None:
     """Measure an answered request, and write its access line."""
-    ended = _Ended(time(), perf_counter() - started, method, path, status, operation, client, id, caller, trace)
+    answered = _Answered(time(), perf_counter() - started, method, path, status, operation, client, id, caller, trace)
     if is_on_loop():
-        _ended_on_loop.add(ended)
+        _answered_on_loop.add(answered)
     else:
-        _tell([ended])
+        _tell([answered])
 
 
-class _Ended(NamedTuple):
+class _Answered(NamedTuple):
     """An answered request; `at` is Unix time."""
 
     at: float
@@ -92,7 +92,7 @@ class _Ended(NamedTuple):
         return line
 
 
-def _tell(requests: Sequence[_Ended]) -> bool:
+def _tell(requests: Sequence[_Answered]) -> bool:
     """Count requests and write their access lines."""
     metrics.count_requests(
         (each.operation, each.method, each.status, each.seconds) for each in requests if each.path not in _PROBE_PATHS
@@ -104,7 +104,7 @@ def _tell(requests: Sequence[_Ended]) -> bool:
     return True
 
 
-_ended_on_loop: BackgroundWriter[_Ended] = BackgroundWriter("answered-requests", _tell, delay=0.05)
+_answered_on_loop: BackgroundWriter[_Answered] = BackgroundWriter("answered-requests", _tell, delay=0.05)
 """What was answered on the event loop. Whoever reads standard output may be slow, which must not hold up the loop.
 
 Requests wait for others for a moment: alike ones are counted together, and waking the thread for each takes longer.

@@ -57,6 +57,8 @@ _requests = Counter("gateway_requests", "Requests by operation and status.", ["o
 
 
 class _Seconds(Histogram):
+    """Observes many times at once."""
+
     def observe_all(self, amounts: Sequence[float]) -> None:
         """The same as `observe` for each, written once."""
         self._sum.inc(sum(amounts))
