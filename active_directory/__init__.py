@@ -95,7 +95,7 @@ from active_directory.dn import (
     replace_names,
     tagged_name,
 )
-from active_directory.entry import NO_IDENTITIES, Entry
+from active_directory.entry import NO_IDENTITIES, Entry, pack_versions
 from active_directory.errors import (
     AccessDenied,
     AlreadyExists,

@@ -141,6 +141,12 @@ def parse_versions(blob: bytes) -> dict[int, int]:
     return {attid: version for attid, version, *_ in _metadata_rows(blob)}
 
 
+def pack_versions(versions: Mapping[int, int]) -> bytes:
+    """A replPropertyMetaData value with these versions, and nothing else."""
+    rows = (_METADATA_ROW.pack(attid, version, 0, bytes(16), 0, 0) for attid, version in versions.items())
+    return _METADATA_HEADER.pack(1, len(versions), 0) + b"".join(rows)
+
+
 def _metadata_rows(blob: bytes) -> Iterator[tuple[int, int, int, bytes, int, int]]:
     if len(blob) < _METADATA_HEADER.size:
         raise ProtocolError("replPropertyMetaData is cut short", attribute="replPropertyMetaData")

@@ -41,7 +41,8 @@ class Run(models.Model):
 
     The caller's columns suffice to authorize the run again and to attribute the log's records. A run outlives people
     and keys, so it keeps the requester's user name too. `attempts` counts how often a worker took the run up,
-    `started_at` is the first time.
+    `started_at` is the first time. `assessment` is kept from its request until it is completed
+    (`directory.runs.kept_assessment`).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -51,6 +52,7 @@ class Run(models.Model):
     unit = models.UUIDField()
     unit_dn = models.TextField()
     accounts = models.JSONField()
+    assessment = models.JSONField(null=True)
     state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
     person_id = models.BigIntegerField()
     requester = models.CharField(max_length=255)

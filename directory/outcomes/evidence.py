@@ -247,7 +247,8 @@ def has_grown(entry: Entry, evidence: Json) -> bool:
         versions[NAME_ATTID] = evidence["nameVersion"]
     if not versions or "replPropertyMetaData" not in entry:
         return True
-    return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
+    now = entry.versions
+    return all(now.get(attid, 0) > before for attid, before in versions.items())
 
 
 def current_names(client: Client, evidence: Json) -> dict[str, str]:

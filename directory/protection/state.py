@@ -5,8 +5,9 @@ This serves many objects at once. For a single object `rules` follows its groups
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from time import monotonic
 from weakref import WeakKeyDictionary
 
@@ -75,38 +76,62 @@ class ProtectionState:
 
 
 @dataclass(frozen=True, slots=True)
-class _CachedState:
-    """The protection as of one state of one domain controller, whose highestCommittedUSN grows with every write."""
+class DomainState:
+    """The state of one domain controller, whose highestCommittedUSN grows with every write, and who is signed in there.
 
-    state: tuple[object, ...]
-    checked_at: float
-    changes: tuple[int, int]
+    While two states are equal, reads from that domain controller have the same answers.
+    """
+
+    controller: str | None
+    usn: str | None
+    accounts: frozenset[bytes]
+    """The SIDs of bind accounts, and those in the client's token: a write in another domain does not change the USN."""
+    token: frozenset[bytes]
+    server: str | None = field(compare=False)
+    is_samba: bool = field(compare=False)
+    read_at: float = field(compare=False)
+    changes: tuple[int, int] = field(compare=False)
     """The gateway's own changes of protection that this process knew of then."""
-    protection: ProtectionState
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for equal states, for other processes to compare."""
+        known = self.controller, self.usn, sorted(self.accounts), sorted(self.token)
+        return sha256(repr(known).encode()).hexdigest()
 
 
-_cached_states: WeakKeyDictionary[Client, _CachedState] = WeakKeyDictionary()
-"""Exact when checked against the domain controller's state, as every write does."""
+def domain_state(client: Client) -> DomainState:
+    """The state now: whatever is read from the same domain controller afterwards is of this state or a later one."""
+    changes, now = known_protection_changes(client), monotonic()
+    root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
+    return DomainState(
+        controller=root.text("dsServiceName"),
+        usn=root.text("highestCommittedUSN"),
+        accounts=frozenset(bind_accounts(client)),
+        token=token_sids(client),
+        server=root.server,
+        is_samba=is_samba_root_dse(root),
+        read_at=now,
+        changes=changes,
+    )
+
+
+_known_states: WeakKeyDictionary[Client, tuple[DomainState, ProtectionState]] = WeakKeyDictionary()
+"""Exact when compared with the domain controller's state, as every write does."""
 
 MAX_SHOWN_AGE = 2.0
 """How many seconds old a *shown* `protected` may be. Writes never rely on a cached state."""
 
 
-def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
-    """The state now, or at most `max_age` seconds ago."""
-    known = _cached_states.get(client)
-    changes, now = known_protection_changes(client), monotonic()
-    if known is not None and known.changes == changes and now - known.checked_at < max_age:
-        return known.protection
-    root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
-    accounts = bind_accounts(client)
-    by_sign_in = (frozenset(accounts), token_sids(client))  # a write in another domain does not change the USN here
-    state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), *by_sign_in)
-    if known is not None and known.state == state:
-        protection = known.protection
-    else:
-        protection = _read_state(client, accounts, has_index=not is_samba_root_dse(root))
-    _cached_states[client] = _CachedState(state, now, changes, protection)
+def protection_state(client: Client, *, max_age: float = 0, state: DomainState | None = None) -> ProtectionState:
+    """The protected objects now, at most `max_age` seconds ago, or as of a state that was just read."""
+    known = _known_states.get(client)
+    is_told = known is not None and known[0].changes == known_protection_changes(client)
+    if known is not None and is_told and monotonic() - known[0].read_at < max_age:
+        return known[1]
+    state = state or domain_state(client)
+    protection = known[1] if known is not None and known[0] == state else _read_state(client, state)
+    _known_states[client] = state, protection
     return protection
 
 
@@ -122,9 +147,9 @@ def may_change_protection(write: Write, kind: str) -> bool:
 
 def drop_contradicted_state(client: Client, entry: Entry, *, protected: bool) -> None:
     """Drop the cached state if it contradicts what was just found out about an entry, so that nobody is shown it."""
-    known = _cached_states.get(client)
-    if known is not None and known.protection.is_protected(entry) != protected:
-        _cached_states.pop(client, None)
+    known = _known_states.get(client)
+    if known is not None and known[1].is_protected(entry) != protected:
+        _known_states.pop(client, None)
 
 
 def has_protection_marks(entry: Entry) -> bool:
@@ -157,13 +182,13 @@ def is_administrative_somewhere(sid: bytes) -> bool:
     )
 
 
-def _read_state(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> ProtectionState:
+def _read_state(client: Client, state: DomainState) -> ProtectionState:
     containers = critical_containers(client)
     wanted = sorted(administrative_groups(containers.domain_sid).union(domain_owners(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
     found = list(client.find_any((Equals("objectSid", sid) for sid in wanted), ("objectSid", "member")))
-    groups_in = group_finder(client, ("objectSid", "member"), has_index=has_index)
+    groups_in = group_finder(client, ("objectSid", "member"), has_index=not state.is_samba)
     fresh = _names_in(found)  # including accounts, which have no members
     for sid in sids.difference(*(each.values("objectSid") for each in found)):
         # No filter finds a group that cannot be read, but its SID still resolves to its name.
@@ -177,7 +202,9 @@ def _read_state(client: Client, accounts: Iterable[bytes], *, has_index: bool) -
     return ProtectionState(
         names=frozenset(names),
         sids=frozenset(sids),
-        individual_sids=administrative_accounts(containers.domain_sid).union(accounts, groups_of_bind_accounts(client)),
+        individual_sids=administrative_accounts(containers.domain_sid).union(
+            state.accounts, groups_of_bind_accounts(client)
+        ),
         containers=containers,
     )
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from active_directory import Client, Entry, Filter, Modify, Or, UserAccountControl, is_samba, run_in_background
+from active_directory import Client, Entry, Filter, Modify, Or, Schema, UserAccountControl, run_in_background
 from core.errors import GatewayError
 from core.text.messages import message
 from directory.changes.targets import guarded_modify
@@ -15,7 +16,7 @@ from directory.errors import ObjectNotFound
 from directory.lookup.access import is_within_any
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
-from directory.protection.state import protection_state
+from directory.protection.state import DomainState, domain_state, protection_state
 from directory.queries.account_searches import USER_ACCOUNT_CONTROL
 from directory.queries.searches.definitions import SCOPES
 from directory.queries.searches.filters import past_user_index
@@ -63,6 +64,15 @@ class Effect(StrEnum):
     NONE = "none"
     PROTECTED = "protected"
     ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The number of accounts that were selected, and the first of them, which were read after `state`."""
+
+    total: int
+    entries: list[Entry]
+    state: DomainState
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +124,34 @@ def find_accounts(
     kinds: Collection[AccountKind],
     scope: SelectionScope,
     limit: int | None = MAX_ACCOUNTS,
-) -> tuple[int, list[Entry]]:
+) -> Selection:
     """Count the accounts of these kinds directly in the unit or anywhere below it.
 
-    Returns the first of them, too, sorted by distinguished name: only these are read as a whole.
+    The first of them are read as a whole, in the order of their distinguished names.
     """
     condition: Filter = Or(*(_FILTERS[kind] for kind in kinds))
     wanted = {Kind(kind) for kind in kinds}
-    if is_samba(client):
+    state = domain_state(client)
+    if state.is_samba:
         condition = past_user_index(condition, condition)
     # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone. Of
     # users it is exact, and Samba, which admits no write meanwhile, takes a third longer for the classes.
     is_exact = wanted == {Kind.USER}
     attributes = ("objectGUID",) if is_exact else ("objectGUID", "objectClass")
-    each = client.search(unit, SCOPES[scope], condition, attributes, patient=True)
-    found = sorted(
-        # What may be listed, but not read, is none.
-        (entry for entry in each if "objectGUID" in entry and (is_exact or kind_of_entry(entry) in wanted)),
-        key=lambda entry: entry.dn.casefold(),
-    )
-    first = {entry.guid: entry.dn for entry in found[:limit]}
-    read = _read_beside_protection(client, lambda: client.read_many(first, _ATTRIBUTES))
-    # One that was moved in between may be outside the unit.
-    return len(found), [read[guid] for guid, dn in first.items() if guid in read and read[guid].dn == dn]
+
+    def read() -> tuple[int, list[Entry]]:
+        each = client.search(unit, SCOPES[scope], condition, attributes, patient=True)
+        found = sorted(
+            # What may be listed, but not read, is none.
+            (entry for entry in each if "objectGUID" in entry and (is_exact or kind_of_entry(entry) in wanted)),
+            key=lambda entry: entry.dn.casefold(),
+        )
+        first = {entry.guid: entry.dn for entry in found[:limit]}
+        read = client.read_many(first, _ATTRIBUTES)
+        # One that was moved in between may be outside the unit.
+        return len(found), [read[guid] for guid, dn in first.items() if guid in read and read[guid].dn == dn]
+
+    return Selection(*_read_beside_protection(client, state, read), state)
 
 
 def assess(
@@ -148,15 +163,15 @@ def assess(
 ) -> list[Account]:
     """Assess accounts that were found in the unit, in their order."""
     protected = protected_among(client, entries) | set(more_privileged_people([entry.guid for entry in entries]))
-    accounts = []
-    for entry in entries:
-        delta = Delta()
-        change_account_control(
-            delta, client.schema, entry, UserAccountControl.ACCOUNTDISABLE, is_set=action == "disable"
-        )
-        effect = Effect.CHANGE if delta.changes else Effect.NONE
-        accounts.append(Account(entry.guid, entry, Effect.PROTECTED if entry.guid in protected else effect, delta))
-    return accounts
+    return [assess_entry(client.schema, entry, action, is_protected=entry.guid in protected) for entry in entries]
+
+
+def assess_entry(schema: Schema, entry: Entry, action: Action, *, is_protected: bool) -> Account:
+    """What a run means for an account that is protected or not."""
+    delta = Delta()
+    change_account_control(delta, schema, entry, UserAccountControl.ACCOUNTDISABLE, is_set=action == "disable")
+    effect = Effect.CHANGE if delta.changes else Effect.NONE
+    return Account(entry.guid, entry, Effect.PROTECTED if is_protected else effect, delta)
 
 
 def assess_named(
@@ -166,13 +181,15 @@ def assess_named(
     action: Action,
     *,
     more_privileged_people: MorePrivilegedPeople,
+    state: DomainState | None = None,
 ) -> list[Account]:
-    """Assess the accounts with these objectGUIDs, in their order, with one read.
+    """Assess the accounts with these objectGUIDs, in their order, with one read, which is made after `state`.
 
     An account outside the unit is as absent as one that does not exist: the answer must not reveal it.
     """
     named = list(accounts)
-    found = _read_beside_protection(client, lambda: client.read_many([unit, *named], _ATTRIBUTES))
+    read = partial(client.read_many, [unit, *named], _ATTRIBUTES)
+    found = _read_beside_protection(client, state or domain_state(client), read)
     inside: list[Entry] = []
     if (unit_entry := found.pop(unit, None)) is not None:
         accounts_found = (entry for entry in found.values() if USER_ACCOUNT_CONTROL in entry)
@@ -187,8 +204,8 @@ def assess_named(
     return [assessed.get(guid) or Account(guid, None, Effect.ABSENT) for guid in named]
 
 
-def _read_beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
-    """Read while this thread loads the protection state, which expires with every write and is needed afterwards."""
+def _read_beside_protection(client: Client, state: DomainState, read: Callable[[], _Found]) -> _Found:
+    """Read while this thread loads the protected objects, which a later write outdates and which are needed next."""
     found = run_in_background(read, "accounts of a run")
-    protection_state(client)
+    protection_state(client, state=state)
     return found()

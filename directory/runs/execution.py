@@ -33,10 +33,11 @@ from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import confirm_outcomes, evidence_of, has_grown, require_reads_replicated
 from directory.outcomes.writer import RecordedWrite
 from directory.runs.assessment import MAX_ACCOUNTS, Account, Action, Effect, MorePrivilegedPeople, assess_named
+from directory.runs.kept_assessment import recall
 
 CHUNK = 50
 """The most accounts whose intents are recorded in one commit: enough to hide the cost of the log."""
-_FIRST_CHUNK = 10
+_FIRST_CHUNK = 4
 """The first chunk is smaller, so that the domain controller gets its first writes soon."""
 
 _RESULTS_PER_COMMIT = 20
@@ -130,6 +131,24 @@ class RunExecution:
         self.fail_remaining(errors.VersionMismatch(message("Others kept changing this account.")))
 
     def _execute_step(self, call: Call, some: Sequence[UUID], more_privileged_people: MorePrivilegedPeople) -> None:
+        accounts = self._recall(some, more_privileged_people) or self._assess(some, more_privileged_people)
+        if any(each.effect is Effect.NONE and each.id in self._intents for each in accounts):
+            self.look_up_open_intents()  # a write that was not applied at the last look may be applied by now
+        left = [account for account in accounts if account.id in self._remaining]
+        unchanged = [account for account in left if account.effect is Effect.NONE]
+        self._save_results(
+            [self._account_result(each.id, each.distinguished_name, is_changed=False) for each in unchanged]
+        )
+        self._write(call, [account for account in left if account.effect is not Effect.NONE])
+        self.look_up_open_intents()
+
+    def _recall(self, some: Sequence[UUID], more_privileged_people: MorePrivilegedPeople) -> list[Account] | None:
+        """The assessment of the first accounts that the run was requested with, if it still holds."""
+        recalled = recall(self._client, self._run, some, more_privileged_people=more_privileged_people)
+        self._run.assessment = None  # the run's own writes are about to outdate it
+        return recalled
+
+    def _assess(self, some: Sequence[UUID], more_privileged_people: MorePrivilegedPeople) -> list[Account]:
         client = self._client
         with servers_asked() as servers:
             accounts = assess_named(
@@ -140,15 +159,7 @@ class RunExecution:
         unsent = [account.as_target() for account in accounts if account.effect is not Effect.CHANGE]
         require_reads_replicated(client, servers, unsent)
         self._require_no_competing_change(to_change)
-        if any(each.effect is Effect.NONE and each.id in self._intents for each in accounts):
-            self.look_up_open_intents()  # a write that was not applied at the last look may be applied by now
-        left = [account for account in accounts if account.id in self._remaining]
-        unchanged = [account for account in left if account.effect is Effect.NONE]
-        self._save_results(
-            [self._account_result(each.id, each.distinguished_name, is_changed=False) for each in unchanged]
-        )
-        self._write(call, [account for account in left if account.effect is not Effect.NONE])
-        self.look_up_open_intents()
+        return accounts
 
     def _require_no_competing_change(self, accounts: Sequence[Account]) -> None:
         """Raise NotReplicatedYet while somebody else's recent change of an account is open or was not read here.
@@ -183,7 +194,9 @@ class RunExecution:
         left_open = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
         with transaction.atomic():
             left_open.update(settle_at=shared_clock.now())
-            Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=shared_clock.now())
+            Run.objects.filter(id=self._run.id).update(
+                state=RunState.COMPLETED, completed_at=shared_clock.now(), assessment=None
+            )
 
     def _write(self, call: Call, accounts: Sequence[Account]) -> None:
         """Record the changes and send them; a change with an unknown outcome keeps its open intent.

@@ -136,6 +136,7 @@ def start_run(call: Call, operation_name: str, proposal: Proposal, *, approved_b
     assert proposal.run is not None
     run = _new_run(call, operation_name, proposal.run, proposal.target.distinguished_name)
     run.change_request_id, run.approved_by = call.change_request_id, approved_by
+    run.assessment = proposal.run.assessment
     try:
         with transaction.atomic():  # committed before the worker hears of it, or it would not find the run
             run.save(force_insert=True)

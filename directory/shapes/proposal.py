@@ -69,11 +69,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class AccountsRun:
-    """A run over a unit's accounts. `action` is `enable` or `disable`; `accounts` are objectGUIDs in order."""
+    """A run over a unit's accounts. `action` is `enable` or `disable`; `accounts` are objectGUIDs in order.
+
+    `assessment` is what was found out about the first of them, for the worker (`directory.runs.kept_assessment`).
+    """
 
     action: str
     unit: UUID
     accounts: tuple[UUID, ...]
+    assessment: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ from core.text.messages import message
 from directory.lookup.access import client_of, find_object, is_within_any
 from directory.lookup.visibility import may_see_values
 from directory.models.runs import Plan
+from directory.protection.state import DomainState, domain_state
+from directory.runs import kept_assessment
 from directory.runs import requests as runs
 from directory.runs.assessment import (
     MAX_ACCOUNTS,
@@ -220,8 +222,8 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     client = client_of(call)
     unit = _find_unit(call, id)
     kinds = list(dict.fromkeys(query.kinds))
-    total, found = find_accounts(client, id, kinds=kinds, scope=query.scope)
-    accounts = _assess(call, found, query.action)
+    found = find_accounts(client, id, kinds=kinds, scope=query.scope)
+    accounts = _assess(call, found.entries, query.action)
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
@@ -230,7 +232,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
         action=query.action,
         kinds=kinds,
         scope=query.scope,
-        total=total,
+        total=found.total,
         accounts=_planned_effects(accounts),
     )
     return {
@@ -238,9 +240,9 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
         "organizationalUnit": {"id": str(id), "distinguishedName": unit.dn},
         "kinds": kinds,
         "scope": query.scope,
-        "total": total,
+        "total": found.total,
         "limit": MAX_ACCOUNTS,
-        "withinLimit": total <= MAX_ACCOUNTS,
+        "withinLimit": found.total <= MAX_ACCOUNTS,
         "planId": str(plan.id),
         "accounts": [
             {
@@ -250,7 +252,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
                 "kind": account.kind,  # type: ignore[typeddict-item] # only these two are found
                 "effect": account.effect.value,  # type: ignore[typeddict-item] # what is found is not absent
             }
-            for account, entry in zip(accounts, found, strict=False)
+            for account, entry in zip(accounts, found.entries, strict=False)
         ],
     }
 
@@ -290,8 +292,9 @@ def _propose_run(
     if limit:
         _require_within_limit(len(named))
     unit = _find_unit(call, unit_id)
-    accounts = _select_accounts(call, unit_id, body, named, action, limit=limit)
-    asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts))
+    accounts, state = _select_accounts(call, unit_id, body, named, action, limit=limit)
+    kept = kept_assessment.keep(state, accounts, client_of(call).schema)
+    asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts), kept)
     name = f"organization-units.{action}-accounts"
     has_work = any(account.effect is not AccountEffect.NONE for account in accounts)
 
@@ -325,20 +328,23 @@ def _propose_run(
 
 def _select_accounts(
     call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action, *, limit: int | None
-) -> list[Account]:
-    """The accounts that the body names or selects, and what a run would do to each."""
+) -> tuple[list[Account], DomainState]:
+    """The accounts that the body names or selects, what a run would do to each, and a state before they were read."""
     client = client_of(call)
     if body.plan_id is not None:
         return _accounts_of_plan(call, client, unit, body.plan_id, action)
     if "accounts" in body.model_fields_set:
-        return assess_named(client, unit, named, action, more_privileged_people=partial(more_privileged_people, call))
-    total, found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope, limit=limit)
+        state, above = domain_state(client), partial(more_privileged_people, call)
+        return assess_named(client, unit, named, action, more_privileged_people=above, state=state), state
+    found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope, limit=limit)
     if limit:
-        _require_within_limit(total)
-    return _assess(call, found, action)
+        _require_within_limit(found.total)
+    return _assess(call, found.entries, action), found.state
 
 
-def _accounts_of_plan(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
+def _accounts_of_plan(
+    call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action
+) -> tuple[list[Account], DomainState]:
     """The accounts of a plan if the same plan would be made now; raises PlanStale."""
     assert call.directory is not None
     plan = (
@@ -356,12 +362,12 @@ def _accounts_of_plan(call: Call, client: Client, unit: UUID, plan_id: UUID, act
         raise PlanStale(
             message("There is no plan of yours with this id for this unit and action, or its hour is over.")
         )
-    total, found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
-    _require_within_limit(total)
-    accounts = _assess(call, found, action)
-    if plan.total != total or sorted(plan.accounts) != sorted(_planned_effects(accounts)):
+    found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
+    _require_within_limit(found.total)
+    accounts = _assess(call, found.entries, action)
+    if plan.total != found.total or sorted(plan.accounts) != sorted(_planned_effects(accounts)):
         raise PlanStale(message("The accounts of the unit, or their states, are not those of the plan any more."))
-    return accounts
+    return accounts, found.state
 
 
 def _assess(call: Call, found: Sequence[Entry], action: Action) -> list[Account]:
