@@ -115,14 +115,15 @@ def measure_membership(members: int) -> Measure:
         unit = domain.add_unit("Members")
         ids = [str(item) for item in domain.add_users(unit, members)]
         names = [dn.encode() for dn, _ in connection.search_s(unit, ldap.SCOPE_ONELEVEL, attrlist=["1.1"])]
-        group = ""
+        group, path = "", ""
 
         def add_group() -> None:
-            nonlocal group
+            nonlocal group, path
             group = domain.add_group(unit)
+            path = f"/api/ad/groups/{domain.guid_of(group)}/members"
 
         def through(gateway: Gateway) -> None:
-            _call(Client(gateway), f"/api/ad/groups/{domain.guid_of(group)}/members", {"add": ids}, "added", members)
+            _call(Client(gateway), path, {"add": ids}, "added", members)
 
         ways = {RAW: Way(lambda: connection.modify_s(group, [(ldap.MOD_ADD, "member", names)]), add_group)}
         for gateway in gateways:

@@ -72,8 +72,9 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         )
     listed = frozenset(group.values("member"))  # AD spells a name the same way wherever it occurs
     members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed} if listed else fixed
-    added = [found[guid] for guid in adding if guid not in members]
-    removed = [found[guid] for guid in removing if guid in members]
+    joining = {guid: found[guid] for guid in adding if guid not in members}
+    leaving = {guid: found[guid] for guid in removing if guid in members}
+    added, removed = [*joining.values()], [*leaving.values()]
     nested = [member for member in added if is_group(member)]
     if complaint := find_scope_violation(group, added):
         member, reason = complaint
@@ -92,7 +93,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         "unchanged": len(found) - len(added) - len(removed),
     }
     confirmed = frozenset(found[guid].dn for guid in (*adding, *removing) if (guid in adding) == (guid in members))
-    identities = {member.dn: member.guid for member in (*added, *removed)}
+    identities = {member.dn: guid for guid, member in (joining | leaving).items()}
     proposal = propose_modify(call, group, delta, protected=protected, identities=identities)
     return replace(
         proposal,

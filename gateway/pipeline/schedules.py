@@ -186,8 +186,10 @@ def _plan_own_end(operation: Operation, call: Call, proposal: Proposal, risk: Ri
 def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, schedule: Schedule) -> Proposal:
     # The end of an earlier attempt of this very call is its own.
     pending = [end for end in ends.find_pending(proposal.target.id) if end.call_id not in call.interrupted]
-    confirmed = _confirmed_parts(call, proposal, pending) if pending else frozenset[str]()
-    touched = ends.parts_of(proposal.changes, proposal.identities)
+    confirmed = touched = frozenset[str]()
+    if pending:  # most objects have none, and a change may add a thousand members
+        confirmed = _confirmed_parts(call, proposal, pending)
+        touched = ends.parts_of(proposal.changes, proposal.identities)
     moves: list[EndMove] = []
     shown: list[str] = []
     until: tuple[str, ...] = ()
