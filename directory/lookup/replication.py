@@ -92,10 +92,12 @@ def recent_changes_by_target(targets: Collection[UUID]) -> dict[UUID, list[Opera
     return found
 
 
-def is_changed_elsewhere(targets: Collection[UUID], server: str | None, *, besides_run: UUID) -> bool:
+def is_changed_elsewhere(client: Client, targets: Collection[UUID], server: str | None, *, besides_run: UUID) -> bool:
     """Whether a recent change of one of these objects, not by this run, is open or was made at another server."""
-    others = _recent_records(Q(target_id__in=targets)).exclude(run_id=besides_run)
-    return others.filter(Q(outcome__in=OPEN_OUTCOMES) | ~Q(evidence__server=server)).exists()
+    concerned = Q(outcome__in=OPEN_OUTCOMES)
+    if len(client.settings.urls) > 1:
+        concerned |= ~Q(evidence__server=server)
+    return _recent_records(concerned & Q(target_id__in=targets)).exclude(run_id=besides_run).exists()
 
 
 def _recent_records(condition: Q) -> QuerySet[OperationRecord]:

@@ -44,7 +44,7 @@ def recall(
         return None
     server, rows = kept["server"], dict(zip(map(UUID, run.accounts), kept["accounts"], strict=False))
     # The log first: a change that is made after this look at it changes the domain's state.
-    if not rows.keys() >= set(accounts) or is_changed_elsewhere(accounts, server, besides_run=run.id):
+    if not rows.keys() >= set(accounts) or is_changed_elsewhere(client, accounts, server, besides_run=run.id):
         return None
     if domain_state(client.at(server)).fingerprint != kept["state"]:
         return None

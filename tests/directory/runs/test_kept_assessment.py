@@ -20,9 +20,11 @@ from gateway import tasks
 from keys.models import Person
 from keys.permissions.effective import call_for_key
 from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.directory.runs.test_execution import nobody
 from tests.directory.runs.unit import Unit
-from tests.support.cast import Integration, permissions
+from tests.support.cast import Integration, make_connection, make_integration, permissions
 
 
 @pytest.fixture
@@ -173,6 +175,31 @@ def test_another_change_under_way_is_waited_for(
     assert assessed == [1]
     log.complete(record.id, outcome="failed", code="AD.Directory.Rejected")
     assert work(run) == {user: ("succeeded", None)}
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_change_at_another_domain_controller_is_looked_for(
+    unit: Unit, domain: Domain, directory_proxy: FaultyProxy, assessed: list[int], elsewhere: bool
+) -> None:
+    twice = make_connection(domain, urls=[domain.url, directory_proxy.url])
+    integration = make_integration(twice)
+    (user,) = unit.add_users(1)
+    run = request_run(unit, integration, named(user))
+    assert run.assessment["server"] == domain.url
+    call = call_for_key(integration.key.id, connection_id=twice.id, surface=Surface.REST, request_id="another")
+    server = directory_proxy.url if elsewhere else domain.url
+    evidence = {"write": "modify", "id": str(user), "versions": {}, "steps": {}, "added": {}, "removed": {}}
+    record = log.record_intent(
+        call,
+        log.Intent(
+            operation="users.update",
+            target=log.TargetRef(user, "user", unit.directory.dn(user)),
+            evidence={**evidence, "unguarded": False, "ids": {}, "server": server},
+        ),
+    )
+    log.complete(record.id, outcome="succeeded", server=server)
+    assert work(run) == {user: ("succeeded", None)}
+    assert assessed == ([1] if elsewhere else [])
 
 
 def test_an_old_one_is_not_relied_on(unit: Unit, integration: Integration, assessed: list[int]) -> None:
