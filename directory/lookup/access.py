@@ -38,8 +38,6 @@ _CHECKED_ATTRIBUTES = ("objectGUID", "objectClass")
 _MIN_FOR_A_THREAD = 50
 """Reading so many objects takes about as long as another search, so that doing both at once saves time."""
 
-_MIN_FOR_TWO_THREADS = 200
-
 
 def client_of(call: Call) -> Client:
     """The client of the call's directory. The pipeline has checked that the caller may use it."""
@@ -131,16 +129,11 @@ def find_objects(
     """
     client = client_of(call)
     wanted = tuple(dict.fromkeys((*_CHECKED_ATTRIBUTES, *attributes)))
-    named = list(guids)
-    # A domain controller reads for two connections at once.
-    parts = [named[::2], named[1::2]] if len(named) > _MIN_FOR_TWO_THREADS else [named]
-    reads = [partial(client.read_many, part, wanted, of_domain=True) for part in parts]
-    found = [run_in_background(read, "objects") for read in reads] if len(named) > _MIN_FOR_A_THREAD else reads
+    read = partial(client.read_many, guids, wanted, of_domain=True)
+    found = run_in_background(read, "objects") if len(guids) > _MIN_FOR_A_THREAD else read
 
     def entries() -> dict[UUID, Entry]:
-        base, objects = client.settings.base_dn, dict[UUID, Entry]()
-        for part in found:
-            objects |= part()
+        base, objects = client.settings.base_dn, found()
         require_all_absent(client, [guid for guid in guids if guid not in objects])
         # For a thousand objects even a function call each takes a while, and almost all names end as `base` is spelled.
         inside = {
