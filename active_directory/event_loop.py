@@ -5,12 +5,13 @@ So the code that a thread runs for a request can be run without one, and stays o
 WouldBlock here, and a server that does not answer holds up nobody.
 """
 
-from asyncio import get_running_loop
+import threading
+from asyncio import Future, get_running_loop
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from greenlet import getcurrent, greenlet
+from greenlet import GreenletExit, getcurrent, greenlet
 
 _Result = TypeVar("_Result")
 Done = Callable[[_Result], object]
@@ -22,9 +23,41 @@ class WouldBlock(BaseException):
 
 
 class _OnLoop(greenlet):
-    """A greenlet that runs on the event loop."""
+    """A greenlet that runs on the event loop, one function after the other: to make one maps memory and unmaps it."""
 
     condition: Callable[[], object] | None = None
+
+    def run(self, *job: Any) -> None:
+        while True:
+            _perform(*job)
+            self.condition = None
+            _idle.greenlets.append(self)
+            assert self.parent is not None
+            del job  # it holds a whole request
+            job = self.parent.switch()
+
+
+def _perform(function: Callable[[], Any], done: "Future[Any]") -> None:
+    try:
+        result = function()
+    except GreenletExit:  # its thread has ended
+        raise
+    except BaseException as error:  # noqa: BLE001 - whoever awaits it gets it
+        if not done.done():
+            done.set_exception(error)
+    else:
+        if not done.done():
+            done.set_result(result)
+
+
+class _Idle(threading.local):
+    """The greenlets of a thread that wait for a function."""
+
+    def __init__(self) -> None:
+        self.greenlets: list[_OnLoop] = []
+
+
+_idle = _Idle()
 
 
 def is_on_loop() -> bool:
@@ -41,18 +74,9 @@ def require_thread() -> None:
 async def run_on_loop(function: Callable[[], _Result]) -> _Result:
     """Run a synchronous function on the event loop, with context variables of its own; raises what it raises."""
     done = get_running_loop().create_future()
-
-    def run() -> None:
-        try:
-            result = function()
-        except BaseException as error:  # noqa: BLE001 - whoever awaits it gets it
-            if not done.done():
-                done.set_exception(error)
-        else:
-            if not done.done():
-                done.set_result(result)
-
-    _OnLoop(run).switch()
+    free = _idle.greenlets.pop() if _idle.greenlets else _OnLoop()
+    free.gr_context = None
+    free.switch(function, done)
     result: _Result = await done
     return result
 
