@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 from active_directory.coalesced_reads import CoalescedReads
@@ -68,6 +69,7 @@ class Client:
         self.settings = settings
         self.opener = opener
         self.preferred_controller = preferred_controller
+        self.kept: dict[object, Any] = {}  # what others keep of this directory, each under a key of its own
         self._server: str | None = None
         self._pool = Pool(settings, opener, preferred_controller)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, preferred_controller)
@@ -87,7 +89,7 @@ class Client:
         if server in (None, self._server) or server not in self.settings.urls or len(self.settings.urls) == 1:
             return self
         one = copy(self)
-        one._server = server
+        one._server, one.kept = server, {}  # another server may hold another state
         return one
 
     def choose_server(self) -> str:
@@ -292,10 +294,9 @@ class Client:
         when this one is silent. A search that keeps the server busy goes ``apart``, on connections used for nothing
         else.
         """
-        links = self._links(deleted=deleted)
         query = Query(
             *(base, scope, filter, attributes),
-            links=links,
+            links=self._links(deleted=deleted),
             deleted=deleted,
             descriptor=descriptor,
             schema=self.schema if identities else None,
@@ -342,8 +343,7 @@ class Client:
         """
         waiting = iter(conditions)
         while some := tuple(islice(waiting, _CONDITIONS_PER_SEARCH)):
-            any_of = Or(*some)
-            yield from self.search_domain(any_of if within is None else And(within, any_of), attributes)
+            yield from self.search_domain(Or(*some) if within is None else And(within, Or(*some)), attributes)
 
     def write(self, write: Write) -> str:
         """Send one write, once, and return the host name of the server that took it.

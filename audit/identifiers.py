@@ -13,6 +13,7 @@ from core.database.shared_clock import ahead
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS_PER_MS = 4096  # the 12 bits after the milliseconds hold their fraction
+_MICROSECOND = timedelta(microseconds=1)
 
 _lock = threading.Lock()
 _last_tick = 0
@@ -26,12 +27,18 @@ def _now_in_ticks() -> int:
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
         _last_tick = max(time.time_ns() * _TICKS_PER_MS // 1_000_000, _last_tick + 1)
-        return _last_tick + ahead() // timedelta(microseconds=1) * _TICKS_PER_MS // 1000
+        tick = _last_tick
+    lead = ahead()
+    return tick + lead // _MICROSECOND * _TICKS_PER_MS // 1000 if lead else tick
+
+
+def _number(tick: int, random_bits: int) -> int:
+    milliseconds, fraction = tick >> 12, tick & 0xFFF
+    return milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random_bits
 
 
 def _identifier(tick: int, random_bits: int) -> UUID:
-    milliseconds, fraction = divmod(tick, _TICKS_PER_MS)
-    return UUID(int=milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random_bits)
+    return UUID(int=_number(tick, random_bits))
 
 
 def new_identifier() -> tuple[UUID, datetime]:
@@ -39,6 +46,12 @@ def new_identifier() -> tuple[UUID, datetime]:
     tick = _now_in_ticks()
     moment = _EPOCH + timedelta(microseconds=tick * 1000 // _TICKS_PER_MS)
     return _identifier(tick, random.getrandbits(62)), moment
+
+
+def new_identifier_text() -> str:
+    """A new identifier as text, in half the time."""
+    digits = f"{_number(_now_in_ticks(), random.getrandbits(62)):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def identifier_bounds(moment: datetime) -> tuple[UUID, UUID]:

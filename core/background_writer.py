@@ -56,13 +56,14 @@ class BackgroundWriter(Generic[_Item]):
     def add(self, item: _Item) -> bool:
         """Queue an item; False if the queue is full."""
         with self._lock:  # entering the condition itself takes three times as long
-            if len(self._waiting) >= self.capacity:
+            waiting = len(self._waiting)
+            if waiting >= self.capacity:
                 self.refused += 1
                 return False
             self._waiting.append(item)
             if self._thread is None:
                 self._start()
-            if len(self._waiting) in (1, self.batch):
+            if not waiting or waiting + 1 == self.batch:
                 self._changed.notify()
             return True
 

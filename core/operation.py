@@ -87,7 +87,7 @@ class Deprecation:
         return {"Deprecation": f"@{since:.0f}", "Sunset": formatdate(sunset, usegmt=True)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
     """One thing the gateway can do.
 

@@ -12,7 +12,6 @@ from functools import lru_cache, wraps
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
@@ -173,13 +172,13 @@ _Value = TypeVar("_Value")
 
 def cached_per_client(find: Callable[[Client], _Value]) -> Callable[[Client], _Value]:
     """Cache a function's value for each client. If several threads call it at once, the first value counts."""
-    known: WeakKeyDictionary[Client, _Value] = WeakKeyDictionary()
 
     @wraps(find)
     def get(client: Client) -> _Value:
-        if client not in known:
-            known.setdefault(client, find(client))
-        return known[client]
+        if find not in client.kept:
+            client.kept.setdefault(find, find(client))
+        known: _Value = client.kept[find]
+        return known
 
     return get
 
@@ -193,7 +192,7 @@ def domain_sid(client: Client) -> str:
     return sid_to_text(values[0])
 
 
-_protection_changes: WeakKeyDictionary[Client, tuple[int, int]] = WeakKeyDictionary()
+_PROTECTION_CHANGES: Final = "changes of protection"
 
 
 def known_protection_changes(client: Client) -> tuple[int, int]:
@@ -202,7 +201,8 @@ def known_protection_changes(client: Client) -> tuple[int, int]:
     `directory.protection.state` shows no state from before the last of them. This process counts its own changes at
     once, and those of others when the next request brings their number.
     """
-    return _protection_changes.get(client, (0, 0))
+    known: tuple[int, int] = client.kept.get(_PROTECTION_CHANGES, (0, 0))
+    return known
 
 
 def note_protection_changes(client: Client, changes: int) -> None:
@@ -210,14 +210,14 @@ def note_protection_changes(client: Client, changes: int) -> None:
     if changes and changes > known_protection_changes(client)[0]:
         with _lock:
             heard, made_here = known_protection_changes(client)
-            _protection_changes[client] = max(changes, heard), made_here
+            client.kept[_PROTECTION_CHANGES] = max(changes, heard), made_here
 
 
 def note_own_protection_change(client: Client) -> None:
     """Note a change that this process has just made, before other processes hear of it."""
     with _lock:
         heard, made_here = known_protection_changes(client)
-        _protection_changes[client] = heard, made_here + 1
+        client.kept[_PROTECTION_CHANGES] = heard, made_here + 1
 
 
 # Returns 1 when no other server has taken a write within the period (ARGV[1]), and 0 when one has, or when Redis has

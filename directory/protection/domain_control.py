@@ -12,7 +12,6 @@ away depends on their order and on everybody's groups.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -252,15 +251,12 @@ class _KnownOwners:
     unreadable: tuple[str, ...]
 
 
-_known_owners: WeakKeyDictionary[Client, _KnownOwners] = WeakKeyDictionary()
-
-
 def _current_owners(client: Client) -> _KnownOwners:
     """The owners now. They are read again only if one of the deciding objects has changed."""
-    containers, known = critical_containers(client), _known_owners.get(client)
+    containers, known = critical_containers(client), client.kept.get(_KnownOwners)
     marks = _change_marks(client, containers)
     if known is None or known.marks != marks:
-        known = _known_owners[client] = _KnownOwners(marks, *_read_owners(client, containers, known))
+        known = client.kept[_KnownOwners] = _KnownOwners(marks, *_read_owners(client, containers, known))
     return known
 
 

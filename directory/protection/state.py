@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from time import monotonic
-from weakref import WeakKeyDictionary
 
 from active_directory import (
     BUILTIN_DOMAIN_SID,
@@ -55,6 +54,8 @@ class ProtectionState:
 
     names: frozenset[str]
     """Distinguished names in the directory's own spelling, which `memberOf` of their members has, too."""
+    encoded_names: frozenset[bytes]
+    """The same as the directory sends them."""
     sids: frozenset[bytes]
     individual_sids: frozenset[bytes]
     """The SIDs of protected objects that do not protect members: accounts, and the groups of bind accounts."""
@@ -67,8 +68,7 @@ class ProtectionState:
         sids = entry.values("objectSid")
         if sids and (sids[0] in self.sids or sids[0] in self.individual_sids):
             return True
-        groups = entry.values("memberOf")
-        if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
+        if not self.encoded_names.isdisjoint(entry.values("memberOf")):
             return True
         if primary_group_sid(entry) in self.sids:
             return True
@@ -115,24 +115,26 @@ def domain_state(client: Client) -> DomainState:
         changes=changes,
     )
 
-
-_known_states: WeakKeyDictionary[Client, tuple[DomainState, ProtectionState]] = WeakKeyDictionary()
-"""Exact when compared with the domain controller's state, as every write does."""
-
 MAX_SHOWN_AGE = 2.0
 """How many seconds old a *shown* `protected` may be. Writes never rely on a cached state."""
 
 
 def protection_state(client: Client, *, max_age: float = 0, state: DomainState | None = None) -> ProtectionState:
     """The protected objects now, at most `max_age` seconds ago, or as of a state that was just read."""
-    known = _known_states.get(client)
+    known = _known_state(client)
     is_told = known is not None and known[0].changes == known_protection_changes(client)
     if known is not None and is_told and monotonic() - known[0].read_at < max_age:
         return known[1]
     state = state or domain_state(client)
     protection = known[1] if known is not None and known[0] == state else _read_state(client, state)
-    _known_states[client] = state, protection
+    client.kept[DomainState] = state, protection
     return protection
+
+
+def _known_state(client: Client) -> tuple[DomainState, ProtectionState] | None:
+    """What was last found: exact when compared with the domain controller's state, as every write does."""
+    known: tuple[DomainState, ProtectionState] | None = client.kept.get(DomainState)
+    return known
 
 
 def may_change_protection(write: Write, kind: str) -> bool:
@@ -147,9 +149,9 @@ def may_change_protection(write: Write, kind: str) -> bool:
 
 def drop_contradicted_state(client: Client, entry: Entry, *, protected: bool) -> None:
     """Drop the cached state if it contradicts what was just found out about an entry, so that nobody is shown it."""
-    known = _known_states.get(client)
+    known = _known_state(client)
     if known is not None and known[1].is_protected(entry) != protected:
-        _known_states.pop(client, None)
+        client.kept.pop(DomainState, None)
 
 
 def has_protection_marks(entry: Entry) -> bool:
@@ -201,6 +203,7 @@ def _read_state(client: Client, state: DomainState) -> ProtectionState:
         fresh = _names_in(groups) - names
     return ProtectionState(
         names=frozenset(names),
+        encoded_names=frozenset(name.encode() for name in names),
         sids=frozenset(sids),
         individual_sids=administrative_accounts(containers.domain_sid).union(
             state.accounts, groups_of_bind_accounts(client)

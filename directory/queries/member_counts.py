@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from time import monotonic
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from active_directory import Client, Entry, Equals
 from directory.groups import relative_id
@@ -22,7 +21,6 @@ class _Count(NamedTuple):
 
 
 _Key = tuple[tuple[str, ...] | None, int]
-_known_counts: WeakKeyDictionary[Client, dict[_Key, _Count]] = WeakKeyDictionary()
 
 
 def member_counts(client: Client, visibility: Visibility, groups: Sequence[Entry]) -> list[int]:
@@ -46,7 +44,8 @@ def _count_accounts(
     client: Client, bases: tuple[str, ...] | None, is_seen: Callable[[str], bool], numbers: Collection[int]
 ) -> dict[int, int]:
     """By primary group, how many accounts are seen."""
-    known, now = _known_counts.setdefault(client, {}), monotonic()
+    known: dict[_Key, _Count] = client.kept.setdefault(_Count, {})
+    now = monotonic()
     counts = {
         number: last.accounts
         for number in numbers

@@ -4,7 +4,6 @@
 is unusual about an entry is left to it.
 """
 
-from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -33,9 +32,11 @@ class Encoder:
             if kind not in self._templates:
                 self._templates[kind] = self._template(kind)
             if (template := self._templates[kind]) is not None:
-                with suppress(ValueError):  # what is no number is refused as the renderer refuses it
+                try:
                     of_account = (*account_state(values, computed_control), self._renderer.last_sign_in(values))
                     made = template(entry, (kind_json, entry.dn, parent_id, classes, protected, *of_account))
+                except ValueError:  # the renderer refuses what is no number
+                    pass
         if made is None:
             made = encode_json(
                 self._renderer.render(

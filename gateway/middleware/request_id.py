@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from active_directory import is_on_loop
-from audit.identifiers import new_identifier
+from audit.identifiers import new_identifier_text
 from core import tracing
 from core.background_writer import BackgroundWriter
 from core.call import Call
@@ -33,7 +33,7 @@ def begin_request(environ: Mapping[str, Any]) -> str:
     """The id of a request, the client's or a new one, for every log line until the next request of this thread."""
     sent = environ.get("HTTP_X_REQUEST_ID")
     # One that sorts by time: the log's index of request ids grows at its end, which saves most of its work.
-    id = sent if sent and _VALID_ID.fullmatch(sent) else str(new_identifier()[0])
+    id = sent if sent and _VALID_ID.fullmatch(sent) else new_identifier_text()
     request_id.set(id)  # threads are reused: replace the id of the last request
     return id
 

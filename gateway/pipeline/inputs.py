@@ -1,9 +1,10 @@
 """What enters and leaves the pipeline: the input of a call, its admission, a change ready to be written, an answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from active_directory import Delete, Write, name_by_guid
@@ -39,13 +40,12 @@ REPLICATION = "Gateway-Replication"
 """The header of an answer that may lack changes made at another domain controller (`gateway.pipeline.perform`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a surface renders. `body` is None for an empty answer."""
 
     status: int
     body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     fields: frozenset[str] | None = None
     """The members that the caller wants of the object or the objects in the body; None for all."""
 
@@ -55,8 +55,7 @@ class Answer:
         return REPLICATION in self.headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidatedInput:
+class ValidatedInput(NamedTuple):
     """The validated input: `kwargs` for the operation's function; the rest is kept for applying an approved change.
 
     `fields` are the members that a read shall answer; None for all.
@@ -89,8 +88,7 @@ class InputSource(Protocol):
         """Return the input in the operation's shapes, and the call with what the input adds; raises GatewayError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(NamedTuple):
     """The raw input of a single call. `document` reads and parses the body, only after the permission is checked.
 
     So is `find_id` called only then: it finds the object that the caller has named otherwise than by its id.

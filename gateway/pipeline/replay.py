@@ -70,7 +70,7 @@ def find_answer(call: Call, operation: Operation) -> Answer | None:
     answer = None if record is None else _answer_of(record, call, operation)
     if record is None or answer is None or call.schedule is None or (end := find_end_of(record.id)) is None:
         return answer
-    return replace(answer, headers={**answer.headers, END_HEADER: str(end)})
+    return answer._replace(headers={**answer.headers, END_HEADER: str(end)})
 
 
 def refresh_answer(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> Any:

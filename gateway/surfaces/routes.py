@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -26,14 +25,13 @@ def is_for_programs(path: str) -> bool:
     return f"{path}/".startswith(PROGRAM_PATHS)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """The view of a path with its arguments, and its operations by HTTP method, if it has any."""
 
     view: Callable[..., HttpResponseBase]
     name: str
-    operations: Mapping[str, Operation] = field(default_factory=dict)
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    operations: Mapping[str, Operation]
+    arguments: Mapping[str, Any]
 
     def operation(self, method: str | None) -> Operation | None:
         return self.operations.get("GET" if method == "HEAD" else method or "")
@@ -60,18 +58,13 @@ def metric_label(request: HttpRequest) -> str:
 
 def find_route(path: str) -> Route | None:
     """Resolve a path, with all its identifiers replaced by one, so that they share an entry of the cache."""
-    found: list[str] = []
-
-    def stand_in(match: re.Match[str]) -> str:
-        found.append(match[0])
-        return _ANY_ID
-
-    route = _resolve(_GUID.sub(stand_in, path), settings.ROOT_URLCONF)
+    route = _resolve(_GUID.sub(_ANY_ID, path), settings.ROOT_URLCONF)
     if route is None or not route.arguments:
         return route
-    identifiers = iter(found)
-    arguments = {name: next(identifiers) if value == _ANY_ID else value for name, value in route.arguments.items()}
-    return Route(route.view, route.name, route.operations, arguments)
+    view, name, operations, arguments = route
+    found = iter(_GUID.findall(path))
+    arguments = {each: next(found) if value == _ANY_ID else value for each, value in arguments.items()}
+    return Route(view, name, operations, arguments)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from struct import iter_unpack
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from active_directory import Client, Entry, is_samba, linked_object
 
@@ -72,16 +71,13 @@ def unpacked(guids: bytes) -> Iterator[bytes]:
     return map(itemgetter(0), iter_unpack("16s", guids))
 
 
-_memories: WeakKeyDictionary[Client, _Memory] = WeakKeyDictionary()
-
-
 def read_members(client: Client, groups: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
     """The objectGUIDs and the names of the members of each group that has any; each joined, names with NUL.
 
     Groups are given by their objectGUIDs. Members include those that the gateway's account may not read, and those of
     other domains.
     """
-    memory = _memories.setdefault(client, _Memory())
+    memory: _Memory = client.kept.setdefault(_Memory, _Memory())
     lists: list[tuple[bytes, bytes]] = []
     known: list[bytes] = []
     unknown: list[bytes] = []

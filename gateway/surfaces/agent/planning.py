@@ -209,9 +209,9 @@ def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False
     matching = tuple(read_matching(name, search, call) for name, search in given.items())
     inputs = _inputs(tool, operation, arguments, call, object_id=object_id, query=query)
     if matching:
-        inputs = replace(inputs, document=partial(with_matching, inputs.document, matching))
+        inputs = inputs._replace(document=partial(with_matching, inputs.document, matching))
     if object_id is not None and parse_guid(object_id) is None:
-        inputs = replace(inputs, arguments={}, find_id=partial(_find_id, call, arguments, object_id))
+        inputs = inputs._replace(arguments={}, find_id=partial(_find_id, call, arguments, object_id))
     return Plan(
         tool,
         (kind, action),
