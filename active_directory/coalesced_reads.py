@@ -17,7 +17,7 @@ from ldap.controls import RequestControlTuples
 
 from active_directory.codecs import guid_to_text
 from active_directory.connections import measurements
-from active_directory.connections.connection import BROKEN, Connection, ServerSettings, deadline_of
+from active_directory.connections.connection import BROKEN, Connection, deadline_of
 from active_directory.connections.measurements import note_asked
 from active_directory.connections.pool import Pool
 from active_directory.entry import Entry
@@ -27,8 +27,8 @@ from active_directory.filters import ANYTHING, AnyGuid
 from active_directory.streaming import (
     DOMAIN_SCOPE,
     answers_are_compiled,
+    compiled_answer,
     hide_deleted,
-    next_answer,
     time_limit,
 )
 
@@ -49,6 +49,7 @@ class CoalescedReads:
 
     def __init__(self, pool: Pool, links: Callable[[], frozenset[str]]) -> None:
         self._settings = pool.settings
+        self._limit = time_limit(self._settings.operation_seconds)
         self._pool = pool
         self._links = links
         self._loop: AbstractEventLoop | None = None
@@ -106,7 +107,7 @@ class CoalescedReads:
             del self._waiting[names]
         self._under_way = search = _Search(connection, names, wanted, self._links())
         try:
-            search.send(self._settings)
+            search.send(self._settings.base_dn, self._limit)
         except ldap.LDAPError:
             self._drop(connection)
         else:
@@ -203,15 +204,15 @@ class _Search:
         self._began = perf_counter()
         self._message = 0
 
-    def send(self, settings: ServerSettings) -> None:
-        """Send it; raises python-ldap's exceptions."""
+    def send(self, base: str, limit: int) -> None:
+        """Send it with a time limit in seconds; raises python-ldap's exceptions."""
         if len(self.wanted) == 1:
             (guid,) = self.wanted
             asked = f"<GUID={guid_to_text(guid)}>", ldap.SCOPE_BASE, _ANYTHING, self._names, 0, None
         else:
-            asked = settings.base_dn, ldap.SCOPE_SUBTREE, str(AnyGuid(tuple(self.wanted))), self._names, 0, _CONTROLS
+            asked = base, ldap.SCOPE_SUBTREE, str(AnyGuid(tuple(self.wanted))), self._names, 0, _CONTROLS
         # Past python-ldap's own lock and log, which take as long as all the rest here.
-        self._message = self.connection.ldap._l.search_ext(*asked, None, time_limit(settings.operation_seconds), 0)
+        self._message = self.connection.ldap._l.search_ext(*asked, None, limit, 0)
 
     def receive(self) -> dict[bytes, Entry] | None:
         """The entries found, by objectGUID, without those that have to be read in parts; None before they are here.
@@ -219,16 +220,16 @@ class _Search:
         Raises python-ldap's exceptions if the connection is broken.
         """
         try:
-            rows, _ = next_answer(self.connection.ldap, self._message, 0.0, whole=True)
-        except ldap.TIMEOUT:
-            return None
+            answer = compiled_answer(self.connection.ldap, self._message, 0.0, whole=True)
         except BROKEN:
             raise
         except ldap.LDAPError:  # such as that there is no such object
-            rows = []
+            answer = [], None
+        if answer is None:
+            return None
         measurements.listener.used(self.connection.url, "read", perf_counter() - self._began)
         found = {}
-        for dn, values in rows:
+        for dn, values in answer[0]:
             if dn is not None and values.keys() <= self._asked and "objectGUID" in values:
                 hide_deleted(values, self._links)
                 found[values["objectGUID"][0]] = Entry(dn, values, self._asked, server=self.connection.url)

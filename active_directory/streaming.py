@@ -95,12 +95,22 @@ def next_answer(
     if not _is_compiled or not isinstance(link, ldap.ldapobject.SimpleLDAPObject):
         kind, rows, _, controls = link.result3(message, all=int(whole), timeout=seconds)
         return rows, controls if kind == ldap.RES_SEARCH_RESULT else None
+    answer = compiled_answer(link, message, seconds, whole=whole)
+    if answer is None:
+        raise ldap.TIMEOUT({"result": ldap.TIMEOUT.errnum, "desc": "Timed out"})
+    return answer
+
+
+def compiled_answer(
+    link: LdapObject, message: int, seconds: float, *, whole: bool
+) -> tuple[Rows, list[ResponseControl] | None] | None:
+    """The same by the C module; None if nothing comes in time."""
     try:
         answer = receive(link._l, message, whole, seconds)
     except ValueError as error:
         raise ldap.DECODING_ERROR({"result": ldap.DECODING_ERROR.errnum, "desc": "Decoding error"}) from error
     if answer is None:
-        raise ldap.TIMEOUT({"result": ldap.TIMEOUT.errnum, "desc": "Timed out"})
+        return None
     rows, end = answer
     if end is None:
         return rows, None

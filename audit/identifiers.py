@@ -26,8 +26,10 @@ def _now_in_ticks() -> int:
     """
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
-        _last_tick = max(time.time_ns() * _TICKS_PER_MS // 1_000_000, _last_tick + 1)
-        tick = _last_tick
+        tick = time.time_ns() * _TICKS_PER_MS // 1_000_000
+        if tick <= _last_tick:
+            tick = _last_tick + 1
+        _last_tick = tick
     lead = ahead()
     return tick + lead // _MICROSECOND * _TICKS_PER_MS // 1000 if lead else tick
 

@@ -97,7 +97,7 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
         "id": identifier,
         "at": at,
         "completed_at": None if outcome == Outcome.PENDING else at,
-        "surface": call.surface.value,
+        "surface": str(call.surface),
         "operation": operation,
         "owner": call.person.username,
         "owner_id": call.person.id,

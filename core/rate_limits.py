@@ -114,30 +114,40 @@ _Counted = tuple[Policy, str]
 
 
 @lru_cache(maxsize=4096)
-def _counting(counted: tuple[_Counted, ...], amount: int) -> tuple[list[str], list[str]]:
+def _words(counted: tuple[_Counted, ...], amount: int) -> tuple[list[str], list[str]]:
     """The keys and arguments of the script that counts."""
     keys = [policy.key(subject) for policy, subject in counted]
     return keys, [*(str(policy.window * 1000) for policy, _ in counted), str(amount)]
 
 
+class Counters:
+    """What each request of a client counts against: limits, each with its subject."""
+
+    is_far_below = False
+    """Whether the last request left all of them far from exceeded; whoever counts sets it."""
+
+    def __init__(self, *counted: _Counted) -> None:
+        self.counted = counted
+        self._command = _COUNT.command(*_words(counted, 1))
+
+    def begin(self) -> Callable[[], list[Usage]]:
+        """Count a request from the event loop; return a function that waits for the usages. Both raise WouldBlock.
+
+        Raises CountersUnavailable.
+        """
+        try:
+            end = _redis(settings.REDIS_URL).begin(self._command)
+        except RedisUnavailable as error:
+            raise CountersUnavailable from error
+        return lambda: _usages(self.counted, end())
+
+
 def count(counted: Sequence[_Counted], *, amount: int = 1) -> list[Usage]:
     """Count one request, or `amount`, against each policy for its subject, atomically. Raises CountersUnavailable."""
     try:
-        return _usages(counted, _redis(settings.REDIS_URL).run(_COUNT, *_counting(tuple(counted), amount)))
+        return _usages(counted, _redis(settings.REDIS_URL).run(_COUNT, *_words(tuple(counted), amount)))
     except RedisUnavailable as error:
         raise CountersUnavailable from error
-
-
-def begin_to_count(counted: Sequence[_Counted]) -> Callable[[], list[Usage]]:
-    """Count one request from the event loop; return a function that waits for the usages. Both raise WouldBlock.
-
-    Raises CountersUnavailable.
-    """
-    try:
-        end = _redis(settings.REDIS_URL).begin(_COUNT, *_counting(tuple(counted), 1))
-    except RedisUnavailable as error:
-        raise CountersUnavailable from error
-    return lambda: _usages(counted, end())
 
 
 def _usages(counted: Sequence[_Counted], answer: bytes) -> list[Usage]:

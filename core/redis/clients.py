@@ -29,7 +29,7 @@ from redis.sentinel import (
 )
 
 from active_directory import is_on_loop
-from core.redis.on_loop import RedisOnLoop
+from core.redis.on_loop import RedisOnLoop, packed
 from core.redis.urls import Sentinels, sentinels_of, tls_of
 
 logger = structlog.get_logger(__name__)
@@ -210,6 +210,10 @@ class Script:
         """The digest by which Redis knows a script that it has loaded."""
         return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
+    def command(self, keys: Sequence[str], arguments: Sequence[str]) -> bytes:
+        """The command that runs it once it is loaded, as it is sent."""
+        return packed("EVALSHA", self.sha, f"{len(keys)}", *keys, *arguments)
+
 
 class QuickRedis:
     """This process's connections to Redis, one per thread, which pause for a second after a failure.
@@ -236,19 +240,19 @@ class QuickRedis:
         except NoScriptError:  # Redis was restarted, or this is the script's first use
             return self.execute("EVAL", script.text, *words)
 
-    def begin(self, script: Script, keys: Sequence[str], arguments: Sequence[str]) -> Callable[[], Any]:
-        """Run a script from the event loop; return a function that waits for its result. Both raise WouldBlock.
+    def begin(self, command: bytes) -> Callable[[], Any]:
+        """Send a packed command from the event loop; return a function that waits for the answer.
 
-        Raises RedisUnavailable.
+        Both raise WouldBlock. Raises RedisUnavailable.
         """
         self._require_no_pause()
-        return self._on_loop.begin(("EVALSHA", script.sha, f"{len(keys)}", *keys, *arguments))
+        return self._on_loop.begin(command)
 
     def execute(self, *command: str | bytes) -> Any:
         """Send a command and return the answer. Raises RedisUnavailable."""
         self._require_no_pause()
         if is_on_loop():
-            return self._on_loop.execute(command)
+            return self._on_loop.begin(packed(*command))()
         try:
             connection = getattr(self._own, "connection", None)
             if connection is None:

@@ -21,6 +21,12 @@ _BLOCK: Final = 65_536
 _LOST: Final = object()
 
 
+def packed(*words: str | bytes) -> bytes:
+    """A command as it is sent."""
+    command: Any = pack_command(words)  # type: ignore[arg-type]  # it takes any number of words
+    return bytes(command)
+
+
 class RedisOnLoop:
     """`make_connection` makes redis-py's connections, which knows how to reach Redis; the rest is done here."""
 
@@ -33,12 +39,8 @@ class RedisOnLoop:
         self._waiting: deque[Done[Any]] = deque()
         self._timer: TimerHandle | None = None
 
-    def execute(self, command: tuple[str | bytes, ...]) -> Any:
-        """Send a command and return its answer; raises as `begin` and its function."""
-        return self.begin(command)()
-
-    def begin(self, command: tuple[str | bytes, ...]) -> Callable[[], Any]:
-        """Send a command; return a function that waits for its answer. Both raise WouldBlock if none comes soon.
+    def begin(self, command: bytes) -> Callable[[], Any]:
+        """Send a packed command; return a function that waits for its answer. Both raise WouldBlock if none comes soon.
 
         The function also raises NoScriptError.
         """
@@ -51,8 +53,7 @@ class RedisOnLoop:
                 self._is_connecting = True
                 self._task = loop.create_task(self._connect(loop))
             raise WouldBlock
-        octets: Any = pack_command(command)  # type: ignore[arg-type]  # it takes any number of words
-        return partial(self._end, Begun(partial(self._enqueue, octets)))
+        return partial(self._end, Begun(partial(self._enqueue, command)))
 
     @staticmethod
     def _end(begun: Begun[Any]) -> Any:

@@ -17,12 +17,12 @@ from core.operation import Operation, RateCategory
 from core.rate_limits import (
     PASSWORD_CATEGORIES,
     PASSWORDS_WAIT,
+    Counters,
     CountersUnavailable,
     Policy,
     RequestLimits,
     Usage,
     address_subject,
-    begin_to_count,
     count,
     current_limits,
 )
@@ -51,11 +51,8 @@ class PathLimits:
         return next((policy for pattern, policy in self._patterns if pattern.fullmatch(path)), None)
 
 
-_Counted = tuple[tuple[Policy, str], ...]
-"""Policies, each with the subject that is counted."""
 _FAR = 100
 """A client with so many requests left is far below its limits."""
-_MOST_CLIENTS = 10_000
 
 
 class ConfiguredLimits:
@@ -71,7 +68,7 @@ class ConfiguredLimits:
             if category is not RateCategory.GLOBAL
         }
         self.paths = PathLimits((item.Path, Policy.of("Path", item, rule=item.Path)) for item in configuration.Paths)
-        self._far_below: set[_Counted] = set()
+        self._counters = lru_cache(maxsize=4096)(self._make_counters)
 
     def of(self, path: str, operation: Operation | None) -> RequestLimits:
         category = operation.rate if operation else RateCategory.GLOBAL
@@ -82,8 +79,8 @@ class ConfiguredLimits:
 
     def count(self, limits: RequestLimits, client_address: str) -> None:
         """Count a request against its limits; raises CountersUnavailable."""
-        counted = self._counted(limits, client_address)
-        self._note(limits, counted, count(counted))
+        counters = self._counters(limits.category, limits.own, client_address)
+        self._note(limits, counters, count(counters.counted))
 
     def begin_to_count(self, limits: RequestLimits, client_address: str) -> Callable[[], None] | None:
         """On the event loop, begin to count a request; the function waits until it is counted. Both raise WouldBlock.
@@ -91,28 +88,26 @@ class ConfiguredLimits:
         None, and nothing counted, unless the client's last request left it far below its limits. Raises
         CountersUnavailable.
         """
-        counted = self._counted(limits, client_address)
-        if counted not in self._far_below:
+        counters = self._counters(limits.category, limits.own, client_address)
+        if not counters.is_far_below:
             return None
-        end = begin_to_count(counted)
-        return lambda: self._note(limits, counted, end())
+        end = counters.begin()
+        return lambda: self._note(limits, counters, end())
 
-    def _note(self, limits: RequestLimits, counted: _Counted, usages: list[Usage]) -> None:
+    @staticmethod
+    def _note(limits: RequestLimits, counters: Counters, usages: list[Usage]) -> None:
         limits.usages = usages
-        if all(usage.remaining >= _FAR for usage in usages):
-            if len(self._far_below) >= _MOST_CLIENTS:
-                self._far_below.clear()
-            self._far_below.add(counted)
-        else:
-            self._far_below.discard(counted)
+        counters.is_far_below = True
+        for policy, requests, _ in usages:
+            if policy.quota - requests < _FAR:
+                counters.is_far_below = False
 
-    def _counted(self, limits: RequestLimits, client_address: str) -> _Counted:
+    def _make_counters(self, category: RateCategory, own: Policy | None, client_address: str) -> Counters:
         subject = address_subject(client_address)
-        own = limits.own
         # The operation itself counts a password change, against the account.
-        if own and limits.category is not RateCategory.PASSWORD_CHANGE:
-            return (self.global_policy, subject), (own, subject)
-        return ((self.global_policy, subject),)
+        if own and category is not RateCategory.PASSWORD_CHANGE:
+            return Counters((self.global_policy, subject), (own, subject))
+        return Counters((self.global_policy, subject))
 
     def headers_of(self, limits: RequestLimits) -> dict[str, str]:
         """The headers of draft-ietf-httpapi-ratelimit-headers-10; without counters, only the policies."""

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import Resolver404, resolve
 
@@ -58,7 +57,7 @@ def metric_label(request: HttpRequest) -> str:
 
 def find_route(path: str) -> Route | None:
     """Resolve a path, with all its identifiers replaced by one, so that they share an entry of the cache."""
-    route = _resolve(_GUID.sub(_ANY_ID, path), settings.ROOT_URLCONF)
+    route = _resolve(_GUID.sub(_ANY_ID, path))
     if route is None or not route.arguments:
         return route
     view, name, operations, arguments = route
@@ -68,9 +67,9 @@ def find_route(path: str) -> Route | None:
 
 
 @lru_cache(maxsize=4096)
-def _resolve(path: str, urlconf: str) -> Route | None:
+def _resolve(path: str) -> Route | None:
     try:
-        match = resolve(path, urlconf)
+        match = resolve(path)
     except Resolver404:
         return None
     return Route(

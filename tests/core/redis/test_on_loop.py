@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from active_directory import WouldBlock, run_on_loop
-from core.redis.on_loop import RedisOnLoop
+from core.redis.on_loop import RedisOnLoop, packed
 
 
 class Peer:
@@ -33,13 +33,13 @@ async def connected(peer: Peer) -> RedisOnLoop:
     client = RedisOnLoop(lambda: peer)  # type: ignore[arg-type,return-value]  # all that is used of a connection
     while client._connection is None:
         with pytest.raises(WouldBlock):
-            await run_on_loop(lambda: client.execute(("PING",)))
+            await run_on_loop(lambda: client.begin(packed("PING")))
         await asyncio.sleep(0.01)
     return client
 
 
 def ask(client: RedisOnLoop, *words: str) -> "asyncio.Future[Any]":
-    return asyncio.ensure_future(run_on_loop(lambda: client.execute(words)))
+    return asyncio.ensure_future(run_on_loop(lambda: client.begin(packed(*words))()))
 
 
 def run(main: Callable[[], Awaitable[Any]]) -> None:

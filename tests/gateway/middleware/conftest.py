@@ -13,6 +13,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from core.configuration_sections import Configuration
+from gateway.surfaces import routes
 from lab.commands import web_command
 from lab.redis import RedisServer
 
@@ -20,9 +21,10 @@ ADDRESS = "127.0.34.1"
 
 
 @pytest.fixture
-def client_with(settings: Any, redis_server: RedisServer) -> Callable[..., Client]:
+def client_with(settings: Any, redis_server: RedisServer) -> Iterator[Callable[..., Client]]:
     """A client of a gateway configured so: sections of the configuration as keywords, settings by their names."""
     settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
+    routes._resolve.cache_clear()
 
     def make(**given: Any) -> Client:
         sections = {name: given.pop(name) for name in list(given) if name in Configuration.model_fields}
@@ -31,7 +33,8 @@ def client_with(settings: Any, redis_server: RedisServer) -> Callable[..., Clien
             setattr(settings, name, value)
         return Client(raise_request_exception=False)
 
-    return make
+    yield make
+    routes._resolve.cache_clear()
 
 
 @pytest.fixture

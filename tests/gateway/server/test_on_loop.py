@@ -254,9 +254,9 @@ def test_the_directory_is_asked_while_a_client_far_below_its_limits_is_counted(
     asked = asyncio.Event()
     send = coalesced_reads._Search.send
 
-    def note(search: Any, settings: Any) -> None:
+    def note(search: Any, *how: Any) -> None:
         asked.set()
-        send(search, settings)
+        send(search, *how)
 
     async def main() -> None:
         await loop.until_answered(path, **headers)
