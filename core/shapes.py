@@ -321,13 +321,18 @@ def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
         raise _refusal(refusal, in_query=False) from None
 
 
+@cache
+def _without_parameters(shape: type[ShapeT]) -> ShapeT:
+    return shape.model_validate({})
+
+
 def load_query(shape: type[ShapeT], parameters: Mapping[str, object]) -> ShapeT:
     """Validate query parameters, given as text or as parsed values.
 
     Raises UnknownParameter or InvalidRequest, which names each offender.
     """
     try:
-        return shape.model_validate(dict(parameters))
+        return shape.model_validate(dict(parameters)) if parameters else _without_parameters(shape)
     except ValidationError as refusal:
         raise _refusal(refusal, in_query=True) from None
 

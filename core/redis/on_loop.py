@@ -1,4 +1,7 @@
-"""Commands to Redis from the event loop, on one connection: those of one turn of the loop go in one packet."""
+"""Commands to Redis from the event loop, on one connection.
+
+One packet is under way at a time. Commands that come meanwhile go together in the next: each packet wakes Redis.
+"""
 
 from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
 from collections import deque
@@ -35,7 +38,7 @@ class RedisOnLoop:
         self._loop: AbstractEventLoop | None = None
         self._connection: Any = None
         self._is_connecting = False
-        self._unsent: list[bytes] = []
+        self._unsent: list[tuple[bytes, Done[Any]]] = []
         self._waiting: deque[Done[Any]] = deque()
         self._timer: TimerHandle | None = None
 
@@ -65,23 +68,23 @@ class RedisOnLoop:
         return answer
 
     def _enqueue(self, command: bytes, done: Done[Any]) -> None:
-        if not self._unsent and self._loop is not None:
-            self._loop.call_soon(self._send)
-        self._unsent.append(command)
-        self._waiting.append(done)
+        if not self._unsent and not self._waiting and self._loop is not None:
+            self._loop.call_soon(self._send)  # with all that this turn of the loop brings
+        self._unsent.append((command, done))
 
     def _send(self) -> None:
-        octets = b"".join(self._unsent)
-        self._unsent = []
-        if self._connection is None or self._loop is None or not octets:
+        if self._connection is None or self._loop is None or not self._unsent:
             return
+        octets = b"".join(command for command, _ in self._unsent)
+        self._waiting.extend(done for _, done in self._unsent)
+        self._unsent = []
         try:
             is_sent = self._connection._sock.send(octets) == len(octets)
         except OSError:
             is_sent = False
         if not is_sent:  # Redis has not taken what was sent before, or is gone
             self._drop()
-        elif self._timer is None:
+        else:
             self._timer = self._loop.call_later(_ANSWER_SECONDS, self._drop)
 
     def _readable(self) -> None:
@@ -105,10 +108,14 @@ class RedisOnLoop:
             return
         if answers and self._timer is not None and self._loop is not None:
             self._timer.cancel()
-            others_wait = len(answers) < len(self._waiting)
-            self._timer = self._loop.call_later(_ANSWER_SECONDS, self._drop) if others_wait else None
-        for answer in answers:
-            self._waiting.popleft()(answer)
+            self._timer = None
+            answered = [self._waiting.popleft() for _ in answers]
+            if self._waiting:
+                self._timer = self._loop.call_later(_ANSWER_SECONDS, self._drop)
+            else:
+                self._send()
+            for done, answer in zip(answered, answers, strict=True):
+                done(answer)
 
     async def _connect(self, loop: AbstractEventLoop) -> None:
         connection: Any = self._make_connection()
@@ -126,8 +133,8 @@ class RedisOnLoop:
     def _drop(self) -> None:
         """Close the connection; those who wait for it have a thread wait."""
         connection, self._connection = self._connection, None
-        waiting, self._waiting = self._waiting, deque()
-        self._unsent = []
+        waiting = [*self._waiting, *(done for _, done in self._unsent)]
+        self._waiting, self._unsent = deque(), []
         loop, is_open = self._loop, self._loop is not None and not self._loop.is_closed()
         if self._timer is not None:
             self._timer.cancel()

@@ -39,7 +39,10 @@ async def connected(peer: Peer) -> RedisOnLoop:
 
 
 def ask(client: RedisOnLoop, *words: str) -> "asyncio.Future[Any]":
-    return asyncio.ensure_future(run_on_loop(lambda: client.begin(packed(*words))()))
+    def answer() -> Any:
+        return client.begin(packed(*words))()
+
+    return asyncio.ensure_future(run_on_loop(answer))
 
 
 def run(main: Callable[[], Awaitable[Any]]) -> None:
@@ -77,6 +80,24 @@ def test_an_answer_gives_those_behind_it_their_time_again(peer: Peer) -> None:
         with pytest.raises(WouldBlock):
             await second
         assert client._connection is None
+
+    run(main)
+
+
+def test_commands_that_come_while_a_packet_is_under_way_go_together_in_the_next(peer: Peer) -> None:
+    async def main() -> None:
+        client = await connected(peer)
+        first = ask(client, "GET", "a")
+        await asyncio.sleep(0.01)
+        assert peer.redis.recv(1000) == b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n"
+        second, third = ask(client, "GET", "b"), ask(client, "GET", "c")
+        await asyncio.sleep(0.01)
+        peer.redis.send(b"$1\r\n1\r\n")
+        assert await first == b"1"
+        assert peer.redis.recv(1000) == b"*2\r\n$3\r\nGET\r\n$1\r\nb\r\n*2\r\n$3\r\nGET\r\n$1\r\nc\r\n"
+        peer.redis.send(b"$1\r\n2\r\n$1\r\n3\r\n")
+        assert (await second, await third) == (b"2", b"3")
+        assert client._timer is None
 
     run(main)
 
