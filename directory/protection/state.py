@@ -160,9 +160,12 @@ def has_protection_marks(entry: Entry) -> bool:
     adminCount stays when an account leaves an administrative group, and is set up to an hour after it joins one: its
     presence protects, but its absence proves nothing.
     """
-    flags, control = entry.number("systemFlags"), entry.number("userAccountControl")
-    is_the_domains_own = bool(flags & _UNDELETABLE or control & _DOMAIN_ACCOUNT_BITS)
-    return is_the_domains_own or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
+    if entry.number("userAccountControl") & _DOMAIN_ACCOUNT_BITS:
+        return True
+    if not any(map(entry.values, ("systemFlags", "isCriticalSystemObject", "adminCount"))):  # as with most objects
+        return False
+    is_undeletable = bool(entry.number("systemFlags") & _UNDELETABLE)
+    return is_undeletable or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
 
 
 @lru_cache(maxsize=64)
