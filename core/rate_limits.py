@@ -128,6 +128,7 @@ class Counters:
 
     def __init__(self, *counted: _Counted) -> None:
         self.counted = counted
+        self._redis = _redis(settings.REDIS_URL)
         self._command = _COUNT.command(*_words(counted, 1))
 
     def begin(self) -> Callable[[], list[Usage]]:
@@ -136,7 +137,7 @@ class Counters:
         Raises CountersUnavailable.
         """
         try:
-            end = _redis(settings.REDIS_URL).begin(self._command)
+            end = self._redis.begin(self._command)
         except RedisUnavailable as error:
             raise CountersUnavailable from error
         return lambda: _usages(self.counted, end())

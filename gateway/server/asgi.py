@@ -149,7 +149,7 @@ class RequestGateway:
         try:
             straight = await self._straight_way.answer_on_loop(environ)
             if straight is not None:
-                await _send_whole(Answer(*straight, None), send)
+                await _send_whole(send, *straight)
                 return
             threads = self._health_threads if environ["PATH_INFO"] == HEALTH_PATH else self._threads
             run_in_turn = partial(threads.do, claimant=self._claimants.find(environ))
@@ -187,15 +187,15 @@ async def _await_answer(
     return await future
 
 
-async def _send_whole(answered: Answer, send: Send) -> None:
-    await send({"type": "http.response.start", "status": answered.status, "headers": answered.headers})
-    await send({"type": "http.response.body", "body": answered.body, "more_body": False})
+async def _send_whole(send: Send, status: int, headers: list[Header], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _send(answered: Answer, run_in_turn: RunInTurn, receive: Receive, send: Send) -> None:
     blocks = answered.rest
     if blocks is None:
-        await _send_whole(answered, send)
+        await _send_whole(send, answered.status, answered.headers, answered.body)
         return
     await send({"type": "http.response.start", "status": answered.status, "headers": answered.headers})
     gone = asyncio.ensure_future(_disconnected(receive))

@@ -177,8 +177,7 @@ class StraightWay:
         path, operation = environ["PATH_INFO"], route.operations["GET"]
         started = environ.get(ARRIVED_AT) or perf_counter()
         address = client_address_of(environ, self._proxies)
-        seen_as = {name: environ[name] for name in _SEEN_AS if name in environ}
-        head = self._security_headers(tuple(seen_as.items()))
+        head = self._security_headers(*map(environ.get, _SEEN_AS))
         if head is None:
             return None
         limits = None
@@ -234,9 +233,10 @@ _SEEN_AS: Final = ("HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "wsgi.url_scheme",
 """What security headers depend on besides the configuration."""
 
 
-def _security_headers(seen_as: tuple[tuple[str, str], ...]) -> list[Header] | None:
+def _security_headers(*seen_as: str | None) -> list[Header] | None:
     """The headers that the middleware adds to an answer for programs; None for a host that is not ours."""
-    request = WSGIRequest({**dict(seen_as), "REQUEST_METHOD": "GET", "PATH_INFO": "/api/", "wsgi.input": BytesIO()})
+    known = {name: value for name, value in zip(_SEEN_AS, seen_as, strict=True) if value is not None}
+    request = WSGIRequest({**known, "REQUEST_METHOD": "GET", "PATH_INFO": "/api/", "wsgi.input": BytesIO()})
     try:
         response: Any = BrowserSecurityMiddleware(lambda _: HttpResponse())(request)
     except DisallowedHost:
