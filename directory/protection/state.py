@@ -115,6 +115,7 @@ def domain_state(client: Client) -> DomainState:
         changes=changes,
     )
 
+
 MAX_SHOWN_AGE = 2.0
 """How many seconds old a *shown* `protected` may be. Writes never rely on a cached state."""
 
