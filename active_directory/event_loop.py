@@ -26,6 +26,17 @@ class _OnLoop(greenlet):
     """A greenlet that runs on the event loop, one function after the other: to make one maps memory and unmaps it."""
 
     condition: Callable[[], object] | None = None
+    _waits = 0
+    """How often it has been answered."""
+
+    def when_answered(self) -> "Done[Any]":
+        """Continues it with what it waits for now. Called again it does nothing: by then it may serve somebody else."""
+        return partial(self._answer, self._waits)
+
+    def _answer(self, wait: int, result: Any) -> None:
+        if wait == self._waits:
+            self._waits += 1
+            self.switch(result)
 
     def run(self, *job: Any) -> None:
         while True:
@@ -84,8 +95,9 @@ async def run_on_loop(function: Callable[[], _Result]) -> _Result:
 def wait_for(begin: Callable[[Done[_Result]], object]) -> _Result:
     """Begin something and leave the loop to others until it is done; return what `Done` was called with."""
     here = getcurrent()
-    begin(here.switch)
+    assert type(here) is _OnLoop
     assert here.parent is not None
+    begin(here.when_answered())
     result: _Result = here.parent.switch()
     require_condition()
     return result
