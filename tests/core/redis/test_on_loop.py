@@ -1,6 +1,7 @@
 """Redis from the event loop, against a peer that answers when the test says so."""
 
 import asyncio
+import select
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -92,6 +93,7 @@ def test_commands_that_come_while_a_packet_is_under_way_go_together_in_the_next(
         assert peer.redis.recv(1000) == b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n"
         second, third = ask(client, "GET", "b"), ask(client, "GET", "c")
         await asyncio.sleep(0.01)
+        assert select.select([peer.redis], [], [], 0) == ([], [], [])
         peer.redis.send(b"$1\r\n1\r\n")
         assert await first == b"1"
         assert peer.redis.recv(1000) == b"*2\r\n$3\r\nGET\r\n$1\r\nb\r\n*2\r\n$3\r\nGET\r\n$1\r\nc\r\n"
