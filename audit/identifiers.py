@@ -26,16 +26,12 @@ def _now_in_ticks() -> int:
     """
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
-        tick = time.time_ns() * _TICKS_PER_MS // 1_000_000
-        if tick <= _last_tick:
-            tick = _last_tick + 1
-        _last_tick = tick
-    lead = ahead()
-    return tick + lead // _MICROSECOND * _TICKS_PER_MS // 1000 if lead else tick
+        tick = _last_tick = max(time.time_ns() * _TICKS_PER_MS // 1_000_000, _last_tick + 1)
+    return tick + ahead() // _MICROSECOND * _TICKS_PER_MS // 1000
 
 
 def _number(tick: int, random_bits: int) -> int:
-    milliseconds, fraction = tick >> 12, tick & 0xFFF
+    milliseconds, fraction = divmod(tick, _TICKS_PER_MS)
     return milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random_bits
 
 
@@ -51,7 +47,7 @@ def new_identifier() -> tuple[UUID, datetime]:
 
 
 def new_identifier_text() -> str:
-    """A new identifier as text, in half the time."""
+    """A new identifier in its dashed form, in half the time of making a UUID first."""
     digits = f"{_number(_now_in_ticks(), random.getrandbits(62)):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

@@ -207,7 +207,7 @@ def known_protection_changes(client: Client) -> tuple[int, int]:
 
 def note_protection_changes(client: Client, changes: int) -> None:
     """Note how many changes of protection all processes have made, so that no older state is shown."""
-    if changes and changes > client.kept.get(_PROTECTION_CHANGES, (0,))[0]:
+    if changes and changes > known_protection_changes(client)[0]:
         with _lock:
             heard, made_here = known_protection_changes(client)
             client.kept[_PROTECTION_CHANGES] = max(changes, heard), made_here

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from time import monotonic, time_ns
+from time import monotonic
 from typing import NamedTuple
 
 from active_directory import (
@@ -42,8 +42,6 @@ POLICY_CACHE_SECONDS = 2.0
 """A changed policy takes effect here after this time at the latest."""
 _LOCKED_AT = "lockoutTime"
 _MAX_CLOCK_SKEW = timedelta(days=1)
-_LATEST_EPOCH = datetime_to_filetime(datetime(1970, 1, 1, tzinfo=UTC) + _MAX_CLOCK_SKEW)
-"""The FILETIME on the fastest clock when Unix time began."""
 _KEEPS_PASSWORD = KEEPS_PASSWORD.value
 _TRUST_ACCOUNTS = (
     UserAccountControl.WORKSTATION_TRUST_ACCOUNT
@@ -236,7 +234,7 @@ class KnownPolicies:
         """A password set after this FILETIME is not expired, whichever policy applies and however clocks differ."""
         if self.shortest_age is None:
             return 0
-        return time_ns() // 100 + _LATEST_EPOCH - self.shortest_age
+        return datetime_to_filetime(datetime.now(UTC) + _MAX_CLOCK_SKEW) - self.shortest_age
 
     def accepts(self, password: str) -> bool:
         """Whether a password meets all policies, and so the one that applies."""

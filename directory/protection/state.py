@@ -52,10 +52,8 @@ class ProtectionState:
     read does not show its groups. To find out which these are would take a search for every hundred members.
     """
 
-    names: frozenset[str]
-    """Distinguished names in the directory's own spelling, which `memberOf` of their members has, too."""
-    encoded_names: frozenset[bytes]
-    """The same as the directory sends them."""
+    names: frozenset[bytes]
+    """Distinguished names as the directory sends them: `memberOf` of their members has the same spelling."""
     sids: frozenset[bytes]
     individual_sids: frozenset[bytes]
     """The SIDs of protected objects that do not protect members: accounts, and the groups of bind accounts."""
@@ -68,11 +66,11 @@ class ProtectionState:
         sids = entry.values("objectSid")
         if sids and (sids[0] in self.sids or sids[0] in self.individual_sids):
             return True
-        if not self.encoded_names.isdisjoint(entry.values("memberOf")):
+        if not self.names.isdisjoint(entry.values("memberOf")):
             return True
         if primary_group_sid(entry) in self.sids:
             return True
-        return entry.dn in self.names or self.containers.contains(entry.dn)
+        return entry.dn.encode() in self.names or self.containers.contains(entry.dn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +204,7 @@ def _read_state(client: Client, state: DomainState) -> ProtectionState:
         sids.update(*(group.values("objectSid") for group in groups))
         fresh = _names_in(groups) - names
     return ProtectionState(
-        names=frozenset(names),
-        encoded_names=frozenset(name.encode() for name in names),
+        names=frozenset(name.encode() for name in names),
         sids=frozenset(sids),
         individual_sids=administrative_accounts(containers.domain_sid).union(
             state.accounts, groups_of_bind_accounts(client)

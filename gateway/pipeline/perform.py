@@ -6,7 +6,7 @@ A read may come from a domain controller that lacks changes made at another one;
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -31,8 +31,6 @@ from gateway.pipeline.fields import record_of, stream_only
 from gateway.pipeline.inputs import REPLICATION, Answer, Inputs, ValidatedInput, require_admitted
 from gateway.pipeline.recording import record_refusal
 from keys.sign_in.confirmation import DecisionBody, confirm
-
-_UNLIMITED: Final = nullcontext()
 
 RETRY_AFTER = {
     "change-requests.read": lambda read: retry_after(read["status"]),
@@ -71,7 +69,7 @@ def _read(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[A
     with servers_asked() as servers:
         try:
             # On the event loop there are no queries at all.
-            with _UNLIMITED if call.surface is Surface.WORKER or is_on_loop() else short_queries():
+            with nullcontext() if call.surface is Surface.WORKER or is_on_loop() else short_queries():
                 result = operation.function(call, **accepted.kwargs)
         except GatewayError as refusal:
             refusal.headers |= _replication_headers(call, servers)
