@@ -31,6 +31,7 @@ from active_directory.connections.inspection import (
     is_samba,
     is_samba_root_dse,
     read_certificate,
+    was_samba,
 )
 from active_directory.connections.measurements import Listener, listen, note_asked, servers_asked, servers_asked_so_far
 from active_directory.connections.pool import ONE_SERVER, Opener, PreferredController

@@ -184,44 +184,108 @@ static PyObject *end_of(LDAP *ldap, LDAPMessage *message)
     return end;
 }
 
-static PyObject *failed_with(int code)
+static PyObject *connection_type;
+static PyObject *decoding_error; /* the exception of python-ldap */
+
+/* The entries of messages that arrived: an iterator that makes each when it is its turn. Whoever is done with one entry
+ * before the next has it, and its values, in memory that the processor has at hand: a third of the time of a page. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *connection;
+    LDAPMessage *messages;
+    LDAPMessage *next;
+    Names names;
+} Rows;
+
+static PyTypeObject *rows_type;
+
+static PyObject *undecodable(void)
 {
-    return Py_BuildValue("([](isyy[]))", code, lib_ldap_err2string(code), "", "");
+    PyErr_Clear();
+    PyObject *details = Py_BuildValue("{siss}", "result", LDAP_DECODING_ERROR, "desc", "Decoding error");
+    if (details != NULL)
+        PyErr_SetObject(decoding_error, details);
+    Py_XDECREF(details);
+    return NULL;
 }
 
-/* What `receive` returns for the messages that arrived, or NULL with an exception. */
-static PyObject *rows_of(LDAP *ldap, LDAPMessage *messages)
+static PyObject *next_row(PyObject *self)
 {
-    PyObject *rows = PyList_New(0);
-    PyObject *end = Py_NewRef(Py_None);
-    Names names = {.count = 0};
-    int failed = rows == NULL;
-    for (LDAPMessage *message = lib_ldap_first_message(ldap, messages); message != NULL && !failed;
-         message = lib_ldap_next_message(ldap, message)) {
-        int type = lib_ldap_msgtype(message);
-        if (type == LDAP_RES_SEARCH_ENTRY) {
-            PyObject *entry = entry_of(ldap, message, &names);
-            failed = entry == NULL || PyList_Append(rows, entry) < 0;
-            Py_XDECREF(entry);
-        } else if (type == LDAP_RES_SEARCH_RESULT) {
-            Py_DECREF(end);
-            end = end_of(ldap, message);
-            failed = end == NULL;
-        } /* else a referral to another naming context, which is not followed */
+    Rows *rows = (Rows *)self;
+    const Connection *connection = (const Connection *)rows->connection;
+    while (rows->next != NULL) {
+        if (!connection->valid) /* closed, and its handle freed */
+            return undecodable();
+        LDAPMessage *message = rows->next;
+        rows->next = lib_ldap_next_message(connection->ldap, message);
+        if (lib_ldap_msgtype(message) == LDAP_RES_SEARCH_ENTRY) {
+            PyObject *entry = entry_of(connection->ldap, message, &rows->names);
+            return entry != NULL || !PyErr_ExceptionMatches(PyExc_ValueError) ? entry : undecodable();
+        } /* else the end, or a referral to another naming context, which is not followed */
     }
-    forget(&names);
-    PyObject *answer = failed ? NULL : Py_BuildValue("(OO)", rows, end);
-    Py_XDECREF(rows);
+    return NULL;
+}
+
+static void free_rows(PyObject *self)
+{
+    Rows *rows = (Rows *)self;
+    forget(&rows->names);
+    lib_ldap_msgfree(rows->messages);
+    Py_DECREF(rows->connection);
+    PyObject_Free(self);
+    Py_DECREF(rows_type);
+}
+
+static PyType_Slot rows_slots[] = {
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, next_row},
+    {Py_tp_dealloc, free_rows},
+    {0, NULL},
+};
+
+static PyType_Spec rows_spec = {
+    .name = "active_directory._answers.Rows",
+    .basicsize = sizeof(Rows),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = rows_slots,
+};
+
+static PyObject *failed_with(int code)
+{
+    return Py_BuildValue("(()(isyy[]))", code, lib_ldap_err2string(code), "", "");
+}
+
+/* What `receive` returns for the messages that arrived, which it takes over, or NULL with an exception. */
+static PyObject *answer_of(PyObject *connection, LDAPMessage *messages)
+{
+    LDAP *ldap = ((const Connection *)connection)->ldap;
+    Rows *rows = PyObject_New(Rows, rows_type);
+    if (rows == NULL) {
+        lib_ldap_msgfree(messages);
+        return NULL;
+    }
+    rows->connection = Py_NewRef(connection);
+    rows->messages = messages;
+    rows->next = lib_ldap_first_message(ldap, messages);
+    rows->names.count = 0;
+    PyObject *end = NULL;
+    for (LDAPMessage *message = rows->next; message != NULL; message = lib_ldap_next_message(ldap, message))
+        if (lib_ldap_msgtype(message) == LDAP_RES_SEARCH_RESULT) {
+            end = end_of(ldap, message);
+            break;
+        }
+    if (end == NULL && !PyErr_Occurred())
+        end = Py_NewRef(Py_None);
+    PyObject *answer = end == NULL ? NULL : PyTuple_Pack(2, (PyObject *)rows, end);
+    Py_DECREF(rows);
     Py_XDECREF(end);
     return answer;
 }
 
-static PyObject *connection_type;
-
 PyDoc_STRVAR(receive_doc,
 "receive(connection, message, whole, seconds) -> (rows, end) or None\n\n"
-"What comes next of the answer to a search, or all of it: `rows` are (dn, {name: [value, ...]}), `end` is None until\n"
-"the search has ended, then (code, its meaning, matched name, text, [(type, is critical, octets), ...]). None when\n"
+"What comes next of the answer to a search, or all of it: `rows` iterates over (dn, {name: [value, ...]}), each made\n"
+"when it is asked for, `end` is None until the search has ended, then (code, its meaning, matched name, text, [(type, is critical, octets), ...]). None when\n"
 "nothing came in time.");
 
 static PyObject *receive(PyObject *module, PyObject *args)
@@ -253,21 +317,20 @@ static PyObject *receive(PyObject *module, PyObject *args)
         lib_ldap_get_option(ldap, LDAP_OPT_RESULT_CODE, &code);
         return failed_with(code);
     }
-    PyObject *answer = rows_of(ldap, messages);
-    lib_ldap_msgfree(messages);
-    return answer;
+    return answer_of(object, messages);
 }
 
 PyDoc_STRVAR(attach_doc,
-"attach(path, type)\n\n"
+"attach(path, type, undecodable)\n\n"
 "Use the libldap of python-ldap, whose module `_ldap` was loaded from `path` and has connections of this type.\n"
+"`undecodable` is raised for an entry that cannot be decoded.\n"
 "Raises ImportError when they are not as they are known here.");
 
 static PyObject *attach(PyObject *module, PyObject *args)
 {
     const char *path;
-    PyObject *type;
-    if (!PyArg_ParseTuple(args, "sO:attach", &path, &type))
+    PyObject *type, *undecodable;
+    if (!PyArg_ParseTuple(args, "sOO:attach", &path, &type, &undecodable))
         return NULL;
     PyObject *size = PyObject_GetAttrString(type, "__basicsize__");
     if (size == NULL)
@@ -288,6 +351,8 @@ static PyObject *attach(PyObject *module, PyObject *args)
     }
     Py_XDECREF(connection_type);
     connection_type = Py_NewRef(type);
+    Py_XDECREF(decoding_error);
+    decoding_error = Py_NewRef(undecodable);
     Py_RETURN_NONE;
 }
 
@@ -311,5 +376,6 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__answers(void)
 {
-    return PyModule_Create(&definition);
+    rows_type = (PyTypeObject *)PyType_FromSpec(&rows_spec);
+    return rows_type == NULL ? NULL : PyModule_Create(&definition);
 }

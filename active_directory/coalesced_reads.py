@@ -221,15 +221,16 @@ class _Search:
         """
         try:
             answer = compiled_answer(self.connection.ldap, self._message, 0.0, whole=True)
+            if answer is None:
+                return None
+            rows = list(answer[0])
         except BROKEN:
             raise
         except ldap.LDAPError:  # such as that there is no such object
-            answer = [], None
-        if answer is None:
-            return None
+            rows = []
         measurements.listener.used(self.connection.url, "read", perf_counter() - self._began)
         found = {}
-        for dn, values in answer[0]:
+        for dn, values in rows:
             if dn is not None and values.keys() <= self._asked and "objectGUID" in values:
                 hide_deleted(values, self._links)
                 found[values["objectGUID"][0]] = Entry(dn, values, self._asked, server=self.connection.url)

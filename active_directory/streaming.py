@@ -64,14 +64,16 @@ _IS_DELETED = re.compile(rb"(?<!\\)(?:\\\\)*" + re.escape(_DELETED) + rb"[-0-9a-
 try:
     from active_directory._answers import attach, receive
 
-    attach(_ldap.__file__, type(ldap.initialize("ldap://127.0.0.1")._l))
+    attach(_ldap.__file__, type(ldap.initialize("ldap://127.0.0.1")._l), ldap.DECODING_ERROR)
     _is_compiled = True
 except ImportError:
     _is_compiled = False
 
 Values = dict[str, list[bytes]]
-Rows = list[tuple[str | None, Values]]
-"""Entries as pairs of name and values by attribute. The name of a referral to another naming context is None."""
+Rows = Iterable[tuple[str | None, Values]]
+"""Entries as pairs of name and values by attribute, to be gone through once. The name of a referral to another naming
+context is None.
+"""
 
 _ERRORS: Final = {
     error.errnum: error
@@ -90,7 +92,8 @@ def next_answer(
 ) -> tuple[Rows, list[ResponseControl] | None]:
     """The next message of a search's answer, or the ``whole`` answer: rows, and the controls of its end, else None.
 
-    Raises python-ldap's exceptions: ``ldap.TIMEOUT`` if nothing comes within ``seconds``, or the search's own error.
+    Raises python-ldap's exceptions: ``ldap.TIMEOUT`` if nothing comes within ``seconds``, or the search's own error;
+    and going through the rows, if one of them cannot be decoded.
     """
     if not _is_compiled or not isinstance(link, ldap.ldapobject.SimpleLDAPObject):
         kind, rows, _, controls = link.result3(message, all=int(whole), timeout=seconds)
@@ -105,10 +108,7 @@ def compiled_answer(
     link: LdapObject, message: int, seconds: float, *, whole: bool
 ) -> tuple[Rows, list[ResponseControl] | None] | None:
     """The same by the C module; None if nothing comes in time."""
-    try:
-        answer = receive(link._l, message, whole, seconds)
-    except ValueError as error:
-        raise ldap.DECODING_ERROR({"result": ldap.DECODING_ERROR.errnum, "desc": "Decoding error"}) from error
+    answer = receive(link._l, message, whole, seconds)
     if answer is None:
         return None
     rows, end = answer

@@ -402,7 +402,10 @@ def encode_json(value: Any) -> bytes:
     if isinstance(value, EncodedWhole):
         return value.json
     if isinstance(value, dict) and (items := value.get("items")) and isinstance(items[0], Encoded):
-        return _NO_ITEMS + b",".join(items) + encode_json({**value, "items": []}).removeprefix(_NO_ITEMS)
+        parts = list(items)  # a page of a thousand is a megabyte, which is put together in one go
+        parts[0] = _NO_ITEMS + parts[0]
+        parts[-1] += encode_json({**value, "items": []}).removeprefix(_NO_ITEMS)
+        return b",".join(parts)
     try:
         return to_json(value)
     except PydanticSerializationError:

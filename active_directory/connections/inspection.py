@@ -9,6 +9,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from time import monotonic
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from active_directory.constants import PRIVILEGED_ACCESS_FEATURE_GUID, RECYCLE_B
 from active_directory.entry import Entry
 from active_directory.errors import NotFound, ProtocolError
 
+_VENDOR_SECONDS = 60.0
 RIGHTS_ATTRIBUTES = ("allowedAttributesEffective", "allowedChildClassesEffective")
 
 
@@ -114,6 +116,15 @@ def days_in_recycle_bin(client: Client) -> int | None:
 def is_samba(client: Client) -> bool:
     """Whether the server says that it is Samba (vendorName, RFC 3045), which differs from Windows in a few ways."""
     return is_samba_root_dse(client.read("", ("vendorName",)))
+
+
+def was_samba(client: Client) -> bool:
+    """The same, as it was within the last minute: for what only takes longer if another server answers."""
+    asked_at, known = client.kept.get(was_samba, (0.0, False))
+    if not asked_at or monotonic() - asked_at > _VENDOR_SECONDS:
+        asked_at, known = monotonic(), is_samba(client)
+        client.kept[was_samba] = asked_at, known
+    return bool(known)
 
 
 def is_samba_root_dse(root: Entry) -> bool:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import NamedTuple
 
@@ -321,6 +322,12 @@ def current_policies(client: Client) -> KnownPolicies:
 def fresh_policies(client: Client) -> KnownPolicies:
     """The policies as they are now."""
     return _cache_of(client).read(client)
+
+
+def settled_since(client: Client) -> float:
+    """The FILETIME after which a set password is certainly not expired; infinite where no policies are kept."""
+    known = _cache_of(client).find(POLICY_CACHE_SECONDS)
+    return inf if known is None else known.may_be_expired_since
 
 
 def cached_policies(client: Client) -> KnownPolicies | None:

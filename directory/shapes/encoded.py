@@ -88,6 +88,16 @@ class Encoder:
         )
 
 
+_PARENT: Final = b',"parentId":'
+
+
+def with_parent(record: Encoded, parent_id: str | None) -> Encoded:
+    """A record that was encoded without its parent. What comes before that are names, whose quotes are escaped."""
+    if parent_id is None:
+        return record
+    return Encoded(record.replace(_PARENT + b"null", _PARENT + encode_json(parent_id), 1))
+
+
 @lru_cache(maxsize=256)
 def encoder_of(renderer: Renderer) -> Encoder:
     """The encoder of a renderer that is kept."""

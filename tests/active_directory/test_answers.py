@@ -65,8 +65,9 @@ def test_answers_are_those_of_python_ldap(
     for controls in ([], [SD_FLAGS], [EXTENDED_NAMES], [SimplePagedResultsControl(True, size=2, cookie="")]):
         rows, end = next_answer(link, link.search_ext(*asked, serverctrls=controls), 30, whole=True)
         expected, its_controls = _theirs(link, link.search_ext(*asked, serverctrls=controls))
-        assert rows == expected
-        assert [list(values) for _, values in rows] == [list(values) for _, values in expected]
+        found = list(rows)
+        assert found == expected
+        assert [list(values) for _, values in found] == [list(values) for _, values in expected]
         assert end is not None
         assert [control.controlType for control in end] == its_controls
 
@@ -76,8 +77,9 @@ def test_entries_come_one_by_one(link: LdapObject, people: str) -> None:
     found, end = [], None
     while end is None:
         rows, end = next_answer(link, message, 30, whole=False)
-        assert len(rows) == (0 if end is not None else 1)
-        found += rows
+        row = list(rows)
+        assert len(row) == (0 if end is not None else 1)
+        found += row
     assert len(found) == 5
     assert end == []
 
@@ -168,14 +170,26 @@ def test_what_no_server_sends_is_an_error(entry: bytes, deaf_server: tuple[str, 
     with taken:
         taken.sendall(entry + b"\x30\x0c\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00")
         with pytest.raises((ldap.DECODING_ERROR, ldap.SERVER_DOWN)):
-            next_answer(link, message, 5, whole=True)
+            list(next_answer(link, message, 5, whole=True)[0])
+
+
+def test_entries_of_a_connection_that_was_closed_meanwhile_are_not_simply_left_out(client: Client, people: str) -> None:
+    connection = open_connection(client.settings.urls[0], client.settings, 30)
+    message = connection.ldap.search_ext(people, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["cn"])
+    rows = iter(next_answer(connection.ldap, message, 30, whole=True)[0])
+    assert next(rows)[0]
+    connection.close()
+    with pytest.raises(ldap.DECODING_ERROR):
+        next(rows)
 
 
 def test_nothing_of_an_answer_is_kept(link: LdapObject, people: str) -> None:
     """Names are shared among the entries of an answer; afterwards nobody has them."""
 
     def search() -> None:
-        next_answer(link, link.search_ext(people, ldap.SCOPE_SUBTREE, "(objectClass=*)", _ALL), 30, whole=True)
+        asked = people, ldap.SCOPE_SUBTREE, "(objectClass=*)", _ALL
+        list(next_answer(link, link.search_ext(*asked), 30, whole=True)[0])
+        next(iter(next_answer(link, link.search_ext(*asked), 30, whole=True)[0]))  # the others are never made
         with pytest.raises(ldap.NO_SUCH_OBJECT):
             next_answer(link, link.search_ext(f"CN=x,{people}", ldap.SCOPE_BASE), 30, whole=True)
 
@@ -201,4 +215,5 @@ def test_others_go_on_while_an_answer_is_awaited(deaf_server: tuple[str, socket.
     # Would never be sent if the wait kept the interpreter to itself.
     threading.Timer(0.05, taken.sendall, [answer]).start()
     with taken:
-        assert next_answer(link, message, 120, whole=True) == ([], [])
+        rows, end = next_answer(link, message, 120, whole=True)
+        assert (list(rows), end) == ([], [])

@@ -5,21 +5,24 @@ locked out or its password expired. Samba takes 60 µs an entry for these two, a
 each parent is read once, and the computed state only of those accounts that the password policies leave in doubt.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from active_directory import Client, Entry, guid_to_text
+from core.shapes import Encoded
 from directory.lookup.visibility import Visibility, parent_of
 from directory.policies.known_policies import (
     KnownPolicies,
     cached_policies,
     current_policies,
     doubtful_since,
+    settled_since,
 )
 from directory.protection.state import MAX_SHOWN_AGE, protection_state
 from directory.queries.member_counts import member_counts
 from directory.queries.searches.definitions import Search
-from directory.shapes.encoded import Encoder
+from directory.shapes.encoded import Encoder, with_parent
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import (
     COMPUTED_CONTROL,
@@ -69,26 +72,11 @@ class RecordMaker:
 
         They are Encoded where the caller takes octets and nothing is added to them.
         """
-        state = protection_state(self._client, max_age=MAX_SHOWN_AGE)
-        is_protected, confined = state.is_protected, self._visibility.confined
-        was_computed = COMPUTED_CONTROL in self.to_read
-        found = [
-            _Found(entry, is_protected(entry), entry.integer(COMPUTED_CONTROL) if was_computed else None)
-            for entry in self._visibility.prefetched(entries, self.to_read)
-        ]
-        self._complete(found)
         if self._encoder is not None:
-            encode = self._encoder.encode
-            made: list[Any] = [
-                encode(
-                    confined(each.entry),
-                    protected=each.protected,
-                    parent_id=each.parent_id,
-                    computed_control=each.control or 0,
-                )
-                for each in found
-            ]
-            return made
+            return self._encoded(entries, self._encoder.encode)
+        confined, children = self._visibility.confined, dict[str, UUID]()
+        found = list(self._arrived(entries, children))
+        self._complete(found, children)
         extend = self._search.extend
         records: list[DirectoryObject] = []
         groups: list[tuple[Entry, GroupRecord]] = []
@@ -114,21 +102,50 @@ class RecordMaker:
             self._search.complete(records)
         return records
 
-    def _complete(self, found: Sequence["_Found"]) -> None:
-        """Add what the domain controller computes, with one look-up for all entries."""
-        children: dict[str, Entry] = {}
-        doubts: list[_Found] = []
-        for each in found:
-            each.parent = parent = parent_of(each.entry.dn)
-            if parent not in self._parents:
-                children[parent] = each.entry
-            if each.control is None and (since := doubtful_since(each.entry)) is not None:
-                each.since = since
-                doubts.append(each)
+    def _encoded(self, entries: Iterable[Entry], encode: Callable[..., Encoded]) -> list[Any]:
+        """The same as JSON.
+
+        Most are made as their entries arrive: the next one gets the memory, which is in the processor's cache.
+        """
+        confined, children = self._visibility.confined, dict[str, UUID]()
+        settled, found = settled_since(self._client), list[_Found]()
+        for each in self._arrived(entries, children):
+            if each.since is None or each.since > settled:
+                each.json = encode(
+                    confined(each.entry), protected=each.protected, parent_id=None, computed_control=each.control or 0
+                )
+                del each.entry
+            found.append(each)
+        self._complete(found, children)
+        return [
+            with_parent(each.json, each.parent_id)
+            if each.json is not None
+            else encode(
+                confined(each.entry),
+                protected=each.protected,
+                parent_id=each.parent_id,
+                computed_control=each.control or 0,
+            )
+            for each in found
+        ]
+
+    def _arrived(self, entries: Iterable[Entry], children: dict[str, UUID]) -> Iterator["_Found"]:
+        """The entries as they arrive, and of each parent that is not known yet one of its `children`."""
+        is_protected = protection_state(self._client, max_age=MAX_SHOWN_AGE).is_protected
+        was_computed = COMPUTED_CONTROL in self.to_read
+        for entry in self._visibility.prefetched(entries, self.to_read):
+            each = _Found(entry, is_protected(entry), entry.integer(COMPUTED_CONTROL) if was_computed else None)
+            if each.parent not in self._parents and each.parent not in children:
+                children[each.parent] = entry.guid
+            yield each
+
+    def _complete(self, found: Sequence["_Found"], children: Mapping[str, UUID]) -> None:
+        """Add what the domain controller computes, with one look-up for all entries that are not encoded yet."""
+        doubts = [each for each in found if each.json is None and each.since is not None]
         find_policies = current_policies if len(doubts) > _FEW_ACCOUNTS else cached_policies
         if doubts and (policies := find_policies(self._client)) is not None:
             doubts = _settle_by_policies(doubts, policies)
-        asked = {entry.guid for entry in (*children.values(), *(doubt.entry for doubt in doubts))}
+        asked = {*children.values(), *(doubt.entry.guid for doubt in doubts)}
         deleted = self._search.show_deleted
         computed = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
         for entry in computed.values():
@@ -148,18 +165,19 @@ class RecordMaker:
 class _Found:
     """An entry, and what its own values do not tell: `since` when it may be locked out or its password expired."""
 
-    __slots__ = ("control", "entry", "parent", "parent_id", "protected", "since")
+    __slots__ = ("control", "entry", "json", "parent", "parent_id", "protected", "since")
 
     def __init__(self, entry: Entry, protected: bool, control: int | None) -> None:
         self.entry, self.protected, self.control = entry, protected, control
-        self.parent, self.since = "", 0
+        self.parent, self.since = parent_of(entry.dn), doubtful_since(entry) if control is None else None
         self.parent_id: str | None = None
+        self.json: Encoded | None = None
 
 
 def _settle_by_policies(doubts: Iterable[_Found], policies: KnownPolicies) -> list[_Found]:
     """Settle the state of accounts that the policies tell, and return the others."""
     since = policies.may_be_expired_since
-    for doubt in doubts:
-        if doubt.since <= since:
-            doubt.control = policies.computed_control_of(doubt.entry)
-    return [doubt for doubt in doubts if doubt.since <= since and doubt.control is None]
+    old = [doubt for doubt in doubts if doubt.since is not None and doubt.since <= since]
+    for doubt in old:
+        doubt.control = policies.computed_control_of(doubt.entry)
+    return [doubt for doubt in old if doubt.control is None]

@@ -12,7 +12,7 @@ import pytest
 
 from active_directory import AttributeType, Entry, Schema, Syntax, json_templates
 from core.shapes import encode_json
-from directory.shapes.encoded import Encoder
+from directory.shapes.encoded import Encoder, encoder_of, with_parent
 from directory.shapes.record import DirectoryObject, Renderer, Selection
 
 _ROOT = Path(__file__).parents[3]
@@ -30,6 +30,7 @@ _SYNTAXES = {
 _SCHEMA = Schema({name.lower(): AttributeType(name, of, 24, "1.2.3", False) for name, of in _SYNTAXES.items()}, {})
 _TEXTS = (
     *(b"", b"Anna", "Jörg Möller 東京 🙂".encode(), b'"\\/\b\f\n\r\t\x00\x1f\x7f', b"a" * 5000),
+    *(b',"parentId":null', b'{"id":1,"parentId":null}'),
     *("\u2028\u0085\uffff\U0010ffff".encode(), b"CN=x\\0ADEL:1,CN=Deleted Objects,DC=a", b"a\\,b\\0Ac"),
 )
 _NO_TEXTS = (
@@ -113,7 +114,12 @@ def _entry(random: Random) -> Entry:
     }
     attributes["objectClass"] = [b"top", b"person", random.choice([*[b"user"] * 9, b"group", b"\xff"])]
     attributes["objectGUID"] = [random.randbytes(16)]
-    return Entry(random.choice(["CN=a,DC=b", 'CN="ö\\,\\0A東,DC=b', "", *(["\ud800"] if odd else [])]), attributes)
+    return Entry(
+        random.choice(
+            ["CN=a,DC=b", 'CN=,"parentId":null,DC=b', 'CN="ö\\,\\0A東,DC=b', "", *(["\ud800"] if odd else [])]
+        ),
+        attributes,
+    )
 
 
 def _outcome(make: Callable[..., object], entry: Entry, decided: Mapping[str, object]) -> bytes | type[Exception]:
@@ -139,13 +145,16 @@ def share_made_by_c(seed: int, count: int) -> float:
     encoder = Encoder(watched)
     for _ in range(count):
         entry = _entry(random)
-        decided = {
+        decided: dict[str, Any] = {
             "protected": random.random() < 0.5,
             "parent_id": random.choice([None, "1b2c", 'ö"']),
             "computed_control": random.choice([0, 0x10, 0x800000, 0x800010]),
         }
         made = _outcome(encoder.encode, entry, decided)
         assert made == _outcome(renderer.render, entry, decided), entry.attributes
+        if isinstance(made, bytes):
+            later = encoder_of(renderer).encode(entry, **{**decided, "parent_id": None})
+            assert with_parent(later, decided["parent_id"]) == made, entry.attributes
     return 1 - watched.rendered / count
 
 

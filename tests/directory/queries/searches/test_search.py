@@ -110,7 +110,7 @@ def test_an_index_of_nearly_everything_is_not_used(
         return find(self, base, scope, filter, *given, **options)
 
     monkeypatch.setattr(Client, "search", note)
-    monkeypatch.setattr(running, "is_samba", lambda _: samba)
+    monkeypatch.setattr(running, "was_samba", lambda _: samba)
     asked = "(|(&(objectClass=user)(cn=Ada))(&(objectClass=user)(cn=Blaise)))"
     answer = search(integration, base=organizational_unit, filter=asked)
     assert sorted(names(answer)) == ["Ada", "Blaise"]
