@@ -89,8 +89,8 @@ def test_counts(
     )
     page.goto(f"/console/templates/{hire.id}/use")
     hands = Hands(page)
+    expect(page.get_by_label("First name")).to_be_focused()
     for first in ("Ada", "Bea", "Cem", "Dov", "Eve"):
-        expect(page.get_by_label("First name")).to_be_focused()
         page.keyboard.type(first)
         hands.press("Tab")
         page.keyboard.type("Novak")
@@ -100,6 +100,7 @@ def test_counts(
         expect(main.get_by_role("status")).to_contain_text("1 change made.")
         assert directory.is_enabled(directory.guid(f"CN={first} Novak,{organizational_unit}"))
         hands.press("b")
+        expect(page.get_by_label("First name")).to_be_focused()  # a page on its way would interrupt the next visit
     assert hands.keys <= 25
 
     # An incident: everybody of the unit, and all of them again.

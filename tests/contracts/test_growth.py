@@ -86,7 +86,8 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     receive = Request._next_answer
 
     def count_entries(request: Request, *, whole: bool) -> Any:
-        rows, answered = receive(request, whole=whole)
+        found, answered = receive(request, whole=whole)
+        rows = list(found)
         counted["entries"] += len(rows)
         return rows, answered
 

@@ -1,7 +1,7 @@
 """Where a search looks: below the caller's base, and nowhere outside the caller's scopes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
@@ -25,6 +25,8 @@ class Area:
     bases: tuple[str, ...]
     scope: Scope
     confined_to: tuple[str, ...] | None
+    known: Mapping[str, UUID] = field(default_factory=dict)
+    """The objectGUIDs of objects that were looked up for it, by name."""
     deleted_area: tuple[str, Scope] | None = None
     locate: Callable[[str], str] = str
 
@@ -65,7 +67,8 @@ def area_of(
     """
     client = client_of(call)
     confined_to = scope_bases(call)
-    found = None if base is None else _find_base(call, base, confined_to)
+    known: dict[str, UUID] = {}
+    found = None if base is None else _find_base(call, base, confined_to, known)
     if show_deleted:
         container = fixed_base or client.default_naming_context
         meant = found or client.settings.base_dn
@@ -75,21 +78,24 @@ def area_of(
         parents = parent_lookup(client, container)
         return replace(area, locate=partial(original_location, container=container, last_known_parent=parents))
     start = found or fixed_base or client.settings.base_dn
-    return Area(bases=_search_bases(start, scope, confined_to), scope=scope, confined_to=confined_to)
+    return Area(bases=_search_bases(start, scope, confined_to), scope=scope, confined_to=confined_to, known=known)
 
 
-def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None) -> str:
-    """The present name of the object to search below.
+def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None, known: dict[str, UUID]) -> str:
+    """The present name of the object to search below, which is added to those known.
 
     A name outside the caller's scopes is never refused: the search finds nothing there, whether or not it exists.
     """
     reference = parse_reference(base, parameter="base")
     try:
-        return find_base(call, reference, parameter="base").dn
+        found = find_base(call, reference, parameter="base")
     except ObjectNotFound:
         if confined_to is None or isinstance(reference, UUID) or is_within_any(str(reference), confined_to):
             raise
         return str(reference)
+    if "objectGUID" in found:
+        known[found.dn] = found.guid
+    return found.dn
 
 
 def _search_bases(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ for _, key in ipairs(KEYS) do
 end
 return 1
 """)
-# Compares the token, so that a turn which outlived its lease does not shorten the lease of the next one.
+# Compares the token, so that a turn which outlived its lease does not shorten the lease of the next one. A rest of 0 ms
+# deletes the key at once.
 _REST_AFTER_TURN: Final = Script("""
 for _, key in ipairs(KEYS) do
     if redis.call('GET', key) == ARGV[1] then
@@ -133,7 +134,7 @@ def _lease(names: Sequence[str], deadline: float, *, rests: bool) -> Iterator[No
 
 
 def _milliseconds(seconds: float) -> str:
-    return str(max(1, round(seconds * 1000)))
+    return str(round(seconds * 1000))
 
 
 @lru_cache(maxsize=1)

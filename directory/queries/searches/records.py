@@ -6,10 +6,11 @@ each parent is read once, and the computed state only of those accounts that the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from active_directory import Client, Entry, guid_to_text
+from active_directory import Client, Entry
 from core.shapes import Encoded
 from directory.lookup.visibility import Visibility, parent_of
 from directory.policies.known_policies import (
@@ -50,8 +51,10 @@ class RecordMaker:
         visibility: Visibility,
         *,
         needs: Iterable[str] = (),
+        known: Mapping[str, UUID] = MappingProxyType({}),
         octets: bool = False,
     ) -> None:
+        """`known` are the objectGUIDs of objects that may be parents, by name."""
         self._client = client
         self._visibility = visibility
         self._search = search
@@ -63,7 +66,8 @@ class RecordMaker:
         self._has_own_versions = visibility.is_confined and Kind.GROUP in search.kinds and not search.show_deleted
         of_version = ("*",) if self._has_own_versions else ()
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs, *of_version)))
-        self._parents: dict[str, str | None] = {}
+        self._parents = {name: self._shown_parent(name, guid) for name, guid in known.items()}
+        """By name, the objectGUID of each parent that is known, as far as the caller may see it."""
         finishes = search.extend is not None or search.complete is not None
         self._encoder = Encoder(self._renderer) if octets and search.kinds <= ACCOUNT_KINDS and not finishes else None
 
@@ -109,25 +113,26 @@ class RecordMaker:
         """
         confined, children = self._visibility.confined, dict[str, UUID]()
         settled, found = settled_since(self._client), list[_Found]()
-        for each in self._arrived(entries, children):
-            if each.since is None or each.since > settled:
-                each.json = encode(
-                    confined(each.entry), protected=each.protected, parent_id=None, computed_control=each.control or 0
-                )
-                del each.entry
-            found.append(each)
-        self._complete(found, children)
-        return [
-            with_parent(each.json, each.parent_id)
-            if each.json is not None
-            else encode(
+
+        def encoded(each: _Found) -> Encoded:
+            return encode(
                 confined(each.entry),
                 protected=each.protected,
                 parent_id=each.parent_id,
                 computed_control=each.control or 0,
             )
-            for each in found
-        ]
+
+        for each in self._arrived(entries, children):
+            if each.since is None or each.since > settled:
+                each.json = encoded(each)
+                del each.entry
+            found.append(each)
+        late = [each for each in found if each.parent_id is None]
+        self._complete(found, children)
+        for each in late:
+            if each.json is not None:
+                each.json = with_parent(each.json, each.parent_id)
+        return [encoded(each) if each.json is None else each.json for each in found]
 
     def _arrived(self, entries: Iterable[Entry], children: dict[str, UUID]) -> Iterator["_Found"]:
         """The entries as they arrive, and of each parent that is not known yet one of its `children`."""
@@ -135,7 +140,9 @@ class RecordMaker:
         was_computed = COMPUTED_CONTROL in self.to_read
         for entry in self._visibility.prefetched(entries, self.to_read):
             each = _Found(entry, is_protected(entry), entry.integer(COMPUTED_CONTROL) if was_computed else None)
-            if each.parent not in self._parents and each.parent not in children:
+            if each.parent in self._parents:
+                each.parent_id = self._parents[each.parent]
+            elif each.parent not in children:
                 children[each.parent] = entry.guid
             yield each
 
@@ -149,17 +156,20 @@ class RecordMaker:
         deleted = self._search.show_deleted
         computed = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
         for entry in computed.values():
-            values = entry.values(PARENT_ID)
-            self._parents[parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
+            parent, values = parent_of(entry.dn), entry.values(PARENT_ID)
+            self._parents[parent] = self._shown_parent(parent, UUID(bytes_le=values[0]) if values else None)
         for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
-            self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
-        can_see = {parent: self._visibility.can_see(parent) for parent in {each.parent for each in found}}
+            guid = there.guid if there is not None and "objectGUID" in there else None
+            self._parents[parent] = self._shown_parent(parent, guid)
         for each in found:
-            each.parent_id = self._parents[each.parent] if can_see[each.parent] else None
+            each.parent_id = self._parents[each.parent]
         for doubt in doubts:
             if (asked_about := computed.get(doubt.entry.guid)) is not None:
                 doubt.control = asked_about.integer(COMPUTED_CONTROL)
+
+    def _shown_parent(self, name: str, guid: UUID | None) -> str | None:
+        return str(guid) if guid is not None and self._visibility.can_see(name) else None
 
 
 class _Found:

@@ -221,7 +221,10 @@ class _SearchRun:
         self._needs = (*scoped.present, *self.visibility.needs)
         needs = (*order.needs, *self.area.needs)
         self.maker = RecordMaker(
-            self.client, search, self.selection, self.visibility, needs=needs, octets=call.takes_octets
+            *(self.client, search, self.selection, self.visibility),
+            needs=needs,
+            known=self.area.known,
+            octets=call.takes_octets,
         )
         self._cost = cost_of(asked, schema)
         # Everything that the number of matches depends on, except the contents of the directory.

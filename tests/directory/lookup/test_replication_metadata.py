@@ -27,7 +27,8 @@ def as_on_windows(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = streaming.next_answer
 
     def with_metadata(*arguments: Any, **options: Any) -> Any:
-        rows, end = answer(*arguments, **options)
+        found, end = answer(*arguments, **options)
+        rows = list(found)
         for dn, values in rows:
             if dn is not None and dn.endswith(f",{company.inside}"):
                 note = f"{dn}: <pszObjectDn>{company.boss}</pszObjectDn>".encode()
