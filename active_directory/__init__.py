@@ -27,11 +27,11 @@ from active_directory.connections.inspection import (
     days_in_recycle_bin,
     find_obstacle,
     has_expiring_links,
+    is_probably_samba,
     is_recycle_bin_enabled,
     is_samba,
     is_samba_root_dse,
     read_certificate,
-    was_samba,
 )
 from active_directory.connections.measurements import Listener, listen, note_asked, servers_asked, servers_asked_so_far
 from active_directory.connections.pool import ONE_SERVER, Opener, PreferredController

@@ -187,8 +187,9 @@ static PyObject *end_of(LDAP *ldap, LDAPMessage *message)
 static PyObject *connection_type;
 static PyObject *decoding_error; /* the exception of python-ldap */
 
-/* The entries of messages that arrived: an iterator that makes each when it is its turn. Whoever is done with one entry
- * before the next has it, and its values, in memory that the processor has at hand: a third of the time of a page. */
+/* Iterates over the entries of the messages that arrived, and makes each when it is asked for. A caller that drops one
+ * entry before it takes the next uses the same memory for all of them, which stays in the processor's cache: that saves
+ * a fifth of the time of a page. */
 typedef struct {
     PyObject_HEAD
     PyObject *connection;
@@ -284,9 +285,9 @@ static PyObject *answer_of(PyObject *connection, LDAPMessage *messages)
 
 PyDoc_STRVAR(receive_doc,
 "receive(connection, message, whole, seconds) -> (rows, end) or None\n\n"
-"What comes next of the answer to a search, or all of it: `rows` iterates over (dn, {name: [value, ...]}), each made\n"
-"when it is asked for, `end` is None until the search has ended, then (code, its meaning, matched name, text, [(type, is critical, octets), ...]). None when\n"
-"nothing came in time.");
+"What comes next of the answer to a search, or all of it. `rows` iterates over (dn, {name: [value, ...]}) and makes\n"
+"each when it is asked for. `end` is None until the search has ended, then (code, its meaning, matched name, text,\n"
+"[(type, is critical, octets), ...]). None when nothing came in time.");
 
 static PyObject *receive(PyObject *module, PyObject *args)
 {

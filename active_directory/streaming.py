@@ -71,8 +71,8 @@ except ImportError:
 
 Values = dict[str, list[bytes]]
 Rows = Iterable[tuple[str | None, Values]]
-"""Entries as pairs of name and values by attribute, to be gone through once. The name of a referral to another naming
-context is None.
+"""Pairs of a name and its values by attribute, which can be iterated over once. A referral to another naming context
+has no name.
 """
 
 _ERRORS: Final = {
@@ -92,8 +92,8 @@ def next_answer(
 ) -> tuple[Rows, list[ResponseControl] | None]:
     """The next message of a search's answer, or the ``whole`` answer: rows, and the controls of its end, else None.
 
-    Raises python-ldap's exceptions: ``ldap.TIMEOUT`` if nothing comes within ``seconds``, or the search's own error;
-    and going through the rows, if one of them cannot be decoded.
+    Raises python-ldap's exceptions: ``ldap.TIMEOUT`` if nothing comes within ``seconds``, or the search's own error.
+    The rows raise ``ldap.DECODING_ERROR`` at one that cannot be decoded, or if the connection was closed meanwhile.
     """
     if not _is_compiled or not isinstance(link, ldap.ldapobject.SimpleLDAPObject):
         kind, rows, _, controls = link.result3(message, all=int(whole), timeout=seconds)

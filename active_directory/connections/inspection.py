@@ -9,6 +9,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from time import monotonic
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -118,12 +119,11 @@ def is_samba(client: Client) -> bool:
     return is_samba_root_dse(client.read("", ("vendorName",)))
 
 
-def was_samba(client: Client) -> bool:
-    """The same, as it was within the last minute: for what only takes longer if another server answers."""
-    asked_at, known = client.kept.get(was_samba, (0.0, False))
-    if not asked_at or monotonic() - asked_at > _VENDOR_SECONDS:
-        asked_at, known = monotonic(), is_samba(client)
-        client.kept[was_samba] = asked_at, known
+def is_probably_samba(client: Client) -> bool:
+    """Whether it was Samba within the last minute. Only speed may depend on it: another server may answer by now."""
+    asked_at, known = client.kept.get(is_probably_samba, (-inf, False))
+    if monotonic() - asked_at > _VENDOR_SECONDS:
+        asked_at, known = client.kept[is_probably_samba] = monotonic(), is_samba(client)
     return bool(known)
 
 

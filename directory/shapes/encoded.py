@@ -92,7 +92,10 @@ _PARENT: Final = b',"parentId":'
 
 
 def with_parent(record: Encoded, parent_id: str | None) -> Encoded:
-    """A record that was encoded without its parent. What comes before that are names, whose quotes are escaped."""
+    """A record that was encoded without its parent, and now gets it.
+
+    Only names come before that member, and their quotes are escaped, so they cannot be taken for it.
+    """
     if parent_id is None:
         return record
     return Encoded(record.replace(_PARENT + b"null", _PARENT + encode_json(parent_id), 1))

@@ -26,7 +26,7 @@ class Area:
     scope: Scope
     confined_to: tuple[str, ...] | None
     known: Mapping[str, UUID] = field(default_factory=dict)
-    """The objectGUIDs of objects that were looked up for it, by name."""
+    """The objectGUID of the caller's base, by its name, if that was looked up."""
     deleted_area: tuple[str, Scope] | None = None
     locate: Callable[[str], str] = str
 
@@ -82,7 +82,7 @@ def area_of(
 
 
 def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None, known: dict[str, UUID]) -> str:
-    """The present name of the object to search below, which is added to those known.
+    """The present name of the object to search below. Adds its objectGUID to those `known`.
 
     A name outside the caller's scopes is never refused: the search finds nothing there, whether or not it exists.
     """

@@ -109,7 +109,8 @@ class RecordMaker:
     def _encoded(self, entries: Iterable[Entry], encode: Callable[..., Encoded]) -> list[Any]:
         """The same as JSON.
 
-        Most are made as their entries arrive: the next one gets the memory, which is in the processor's cache.
+        An entry whose state is certain is encoded and dropped before the next one arrives, which then reuses its memory
+        while that is still in the processor's cache.
         """
         confined, children = self._visibility.confined, dict[str, UUID]()
         settled, found = settled_since(self._client), list[_Found]()

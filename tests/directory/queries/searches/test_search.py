@@ -1,12 +1,14 @@
 """Searches: text, filter, place, order, pages, scopes of the role."""
 
 import json
+import time
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from active_directory import Client, json_templates
+from active_directory import Client, json_templates, streaming
+from active_directory.connections import inspection
 from directory.queries.searches import search as running
 from directory.shapes.record import Renderer, unreadable_reason
 from lab.directory import Directory
@@ -93,6 +95,42 @@ def test_what_is_known_to_fit_on_a_page_is_read_in_one_pass(
     assert "all" not in passes
 
 
+def test_what_is_known_already_is_not_asked_for(
+    integration: Integration,
+    people: dict[str, UUID],
+    directory: Directory,
+    organizational_unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The objectGUID of the base, which is the parent of what lies in it, and for a minute the server's vendor."""
+    asked: list[str] = []
+    make = streaming.Query.__init__
+
+    def note(query: streaming.Query, *given: Any, **named: Any) -> None:
+        make(query, *given, **named)
+        if query.attributes == ["vendorName"] or "parentGUID" in query.attributes:
+            asked.append("parentGUID" if "parentGUID" in query.attributes else "vendorName")
+
+    monkeypatch.setattr(streaming.Query, "__init__", note)
+
+    def parents(**wanted: str) -> set[str]:
+        asked.clear()
+        answer = search(integration, base=organizational_unit, **wanted)
+        assert names(answer)
+        return {item["parentId"] for item in answer.body["items"]}
+
+    unit = str(directory.guid(organizational_unit))
+    parents()
+    assert parents(scope="one-level") == {unit}
+    assert asked == []
+    assert len(parents()) == 2
+    assert asked == ["parentGUID"]
+    later = time.monotonic() + 61
+    monkeypatch.setattr(inspection, "monotonic", lambda: later)
+    parents(scope="one-level")
+    assert asked == ["vendorName"]
+
+
 @pytest.mark.parametrize("samba", [True, False])
 def test_an_index_of_nearly_everything_is_not_used(
     integration: Integration,
@@ -110,7 +148,7 @@ def test_an_index_of_nearly_everything_is_not_used(
         return find(self, base, scope, filter, *given, **options)
 
     monkeypatch.setattr(Client, "search", note)
-    monkeypatch.setattr(running, "was_samba", lambda _: samba)
+    monkeypatch.setattr(running, "is_probably_samba", lambda _: samba)
     asked = "(|(&(objectClass=user)(cn=Ada))(&(objectClass=user)(cn=Blaise)))"
     answer = search(integration, base=organizational_unit, filter=asked)
     assert sorted(names(answer)) == ["Ada", "Blaise"]
