@@ -27,7 +27,7 @@ from active_directory.connections.inspection import (
     days_in_recycle_bin,
     find_obstacle,
     has_expiring_links,
-    is_probably_samba,
+    has_slow_broad_indexes,
     is_recycle_bin_enabled,
     is_samba,
     is_samba_root_dse,

@@ -23,7 +23,9 @@ from active_directory.constants import PRIVILEGED_ACCESS_FEATURE_GUID, RECYCLE_B
 from active_directory.entry import Entry
 from active_directory.errors import NotFound, ProtocolError
 
-_VENDOR_SECONDS = 60.0
+_BROAD_INDEX_SECONDS = 60.0
+_MANY_ACCOUNTS = 15_000
+"""Where Samba finds nearly everything about as quickly with an index as without (docs/performance.md)."""
 RIGHTS_ATTRIBUTES = ("allowedAttributesEffective", "allowedChildClassesEffective")
 
 
@@ -119,12 +121,25 @@ def is_samba(client: Client) -> bool:
     return is_samba_root_dse(client.read("", ("vendorName",)))
 
 
-def is_probably_samba(client: Client) -> bool:
-    """Whether it was Samba within the last minute. Only speed may depend on it: another server may answer by now."""
-    asked_at, known = client.kept.get(is_probably_samba, (-inf, False))
-    if monotonic() - asked_at > _VENDOR_SECONDS:
-        asked_at, known = client.kept[is_probably_samba] = monotonic(), is_samba(client)
+def has_slow_broad_indexes(client: Client) -> bool:
+    """Whether the server finds nearly everything quicker without an index, as far as was known within the last minute.
+
+    Samba does in a large domain. Only speed may depend on it: another server may answer by now.
+    """
+    asked_at, known = client.kept.get(has_slow_broad_indexes, (-inf, False))
+    if monotonic() - asked_at > _BROAD_INDEX_SECONDS:
+        known = is_samba(client) and _may_have_many_accounts(client)
+        client.kept[has_slow_broad_indexes] = monotonic(), known
     return bool(known)
+
+
+def _may_have_many_accounts(client: Client) -> bool:
+    """Whether there may be many accounts: the lower half of rIDAvailablePool is the next relative identifier to give
+    out, in blocks of 500 for each domain controller ([MS-ADTS] 6.1.5.3). There may be where it cannot be read.
+    """
+    manager = client.find(f"CN=RID Manager$,CN=System,{client.default_naming_context}", ("rIDAvailablePool",))
+    pool = manager.integer("rIDAvailablePool") if manager is not None else None
+    return pool is None or pool & 0xFFFF_FFFF > _MANY_ACCOUNTS
 
 
 def is_samba_root_dse(root: Entry) -> bool:

@@ -129,11 +129,10 @@ def find_accounts(
 
     The first of them are read as a whole, in the order of their distinguished names.
     """
-    condition: Filter = Or(*(_FILTERS[kind] for kind in kinds))
+    every: Filter = Or(*(_FILTERS[kind] for kind in kinds))
+    condition = past_user_index(client, every, every)
     wanted = {Kind(kind) for kind in kinds}
     state = domain_state(client)
-    if state.is_samba:
-        condition = past_user_index(condition, condition)
     # The filter for computers also matches subclasses such as managed service accounts, which runs leave alone. Of
     # users it is exact, and Samba, which admits no write meanwhile, takes a third longer for the classes.
     is_exact = wanted == {Kind.USER}

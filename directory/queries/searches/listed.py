@@ -12,7 +12,7 @@ from itertools import chain
 
 from django.core.cache.backends.locmem import LocMemCache
 
-from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Not, Scope, is_samba
+from active_directory import Client, DistinguishedName, Entry, Equals, Filter, Not, Scope, has_slow_broad_indexes
 from directory.groups import relative_id
 from directory.lookup.access import is_within_any
 from directory.lookup.visibility import Visibility, parent_of
@@ -75,9 +75,9 @@ _DOMAIN_USERS = Equals("primaryGroupID", 513)  # [MS-DTYP] 2.4.2.4
 def find_accounts(client: Client, primary: Iterable[Filter], attribute: str) -> Iterator[Entry]:
     """The accounts that have one of these primary groups.
 
-    Domain Users is that of most objects, which Samba finds quicker without an index (`filters.past_user_index`).
+    Domain Users is that of most objects (`filters.past_user_index`).
     """
-    is_slow, others = is_samba(client), []
+    is_slow, others = has_slow_broad_indexes(client), []
     for condition in primary:
         if is_slow and condition == _DOMAIN_USERS:
             yield from client.search_domain(Not(Not(condition)), (attribute,), patient=True)

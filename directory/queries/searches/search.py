@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 from django.conf import settings
 from django.core.cache.backends.locmem import LocMemCache
 
-from active_directory import ANYTHING, Entry, LimitExceeded, is_probably_samba, run_in_background
+from active_directory import ANYTHING, Entry, LimitExceeded, run_in_background
 from core.call import Call, RecordStream, StreamFormat
 from core.errors import InvalidRequest
 from core.paging import Page, open_cursor, seal_cursor
@@ -416,9 +416,7 @@ class _SearchRun:
         """
         if self.area.needs_check:
             limit = None
-        condition = self._followed.condition
-        if is_probably_samba(self.client):
-            condition = past_user_index(condition, self.search.condition)
+        condition = past_user_index(self.client, self._followed.condition, self.search.condition)
         searches: Iterable[Iterator[Entry]] = (
             self.client.search(
                 *(base, self.area.scope, condition, attributes),
