@@ -101,7 +101,7 @@ def test_what_is_known_already_is_not_asked_for(
     organizational_unit: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The objectGUID of the base, which is the parent of what lies in it, and for a minute the server's vendor and size."""
+    """The objectGUID of the base, which is the parent of what lies in it, and, for a minute, what Samba is like."""
     asked: list[str] = []
     make = streaming.Query.__init__
 
