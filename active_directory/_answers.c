@@ -277,6 +277,8 @@ static PyObject *answer_of(PyObject *connection, LDAPMessage *messages)
         }
     if (end == NULL && !PyErr_Occurred())
         end = Py_NewRef(Py_None);
+    else if (end == NULL && PyErr_ExceptionMatches(PyExc_ValueError))
+        undecodable();
     PyObject *answer = end == NULL ? NULL : PyTuple_Pack(2, (PyObject *)rows, end);
     Py_DECREF(rows);
     Py_XDECREF(end);
@@ -316,7 +318,8 @@ static PyObject *receive(PyObject *module, PyObject *args)
     if (kind < 0) {
         int code = LDAP_OTHER;
         lib_ldap_get_option(ldap, LDAP_OPT_RESULT_CODE, &code);
-        return failed_with(code);
+        /* The code may be that of an earlier answer, or of a notice of disconnection (RFC 4511 4.4.1). */
+        return failed_with(code == LDAP_SUCCESS ? LDAP_SERVER_DOWN : code);
     }
     return answer_of(object, messages);
 }

@@ -5,6 +5,7 @@ is under way at a time, and the next is for all who came meanwhile. A search hol
 sent, so nobody gets an older state than by a search of their own.
 """
 
+import os
 from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
 from collections.abc import Callable
 from functools import partial
@@ -168,6 +169,7 @@ class CoalescedReads:
         except LdapError:
             loop.call_later(_CONNECTION_SECONDS, setattr, self, "_is_connecting", False)
             return
+        os.set_blocking(connection.descriptor, False)  # the server may stop within a message
         self._connection, self._connected_at, self._is_connecting = connection, monotonic(), False
         loop.add_reader(connection.descriptor, self._readable)
 

@@ -173,6 +173,37 @@ def test_what_no_server_sends_is_an_error(entry: bytes, deaf_server: tuple[str, 
             list(next_answer(link, message, 5, whole=True)[0])
 
 
+_ENTRY = b"\x30\x0d\x02\x01\x01\x64\x08\x04\x04cn=a\x30\x00"
+
+
+@pytest.mark.parametrize("code", [ldap.UNAVAILABLE.errnum, 0])
+def test_a_notice_of_disconnection_does_not_end_a_search_well(
+    code: int, deaf_server: tuple[str, socket.socket]
+) -> None:
+    url, listening = deaf_server
+    link = ldap.initialize(url)
+    message = link.search_ext("", ldap.SCOPE_BASE, "(objectClass=*)", ["*"])
+    taken, _ = listening.accept()
+    notice = b"\x0a\x01%c\x04\x00\x04\x00\x8a\x161.3.6.1.4.1.1466.20036" % code
+    with taken:
+        taken.sendall(_ENTRY + b"\x30\x24\x02\x01\x00\x78\x1f" + notice)
+        assert list(next_answer(link, message, 30, whole=False)[0]) == [("cn=a", {})]
+        with pytest.raises((ldap.UNAVAILABLE, ldap.SERVER_DOWN)):
+            next_answer(link, message, 30, whole=False)
+
+
+def test_a_control_with_a_name_that_is_no_text_is_an_error(deaf_server: tuple[str, socket.socket]) -> None:
+    url, listening = deaf_server
+    link = ldap.initialize(url)
+    message = link.search_ext("", ldap.SCOPE_BASE, "(objectClass=*)", ["*"])
+    taken, _ = listening.accept()
+    with taken:
+        controls = b"\xa0\x06\x30\x04\x04\x02\xff\xfe"
+        taken.sendall(b"\x30\x14\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00" + controls)
+        with pytest.raises(ldap.DECODING_ERROR):
+            next_answer(link, message, 30, whole=True)
+
+
 def test_a_connection_closed_between_entries_is_an_error(client: Client, people: str) -> None:
     connection = open_connection(client.settings.urls[0], client.settings, 30)
     message = connection.ldap.search_ext(people, ldap.SCOPE_SUBTREE, "(objectClass=*)", ["cn"])

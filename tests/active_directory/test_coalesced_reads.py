@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,6 +16,7 @@ from active_directory.connections import measurements
 from active_directory.connections.measurements import Listener
 from lab.directory import Directory
 from lab.domain import Domain
+from lab.proxy import Fault, FaultyProxy
 
 NAMES = ("objectGUID", "cn", "parentGUID", "memberOf", "msDS-User-Account-Control-Computed", "description", "title")
 
@@ -148,6 +150,49 @@ def test_a_silent_server_holds_up_nobody(loop: Loop, users: list[UUID], domain: 
         await loop.until_read(users[0])
 
     run(main)
+
+
+@pytest.mark.parametrize("octets", [3, 40, 300])
+def test_a_server_that_stops_within_a_message_holds_up_nobody(
+    client: Client, directory_proxy: FaultyProxy, users: list[UUID], octets: int
+) -> None:
+    settings = replace(client.settings, urls=(directory_proxy.url,), operation_seconds=10)
+    loop = Loop(Client(settings))
+
+    async def main() -> None:
+        await loop.until_read(users[0])
+        directory_proxy.stall_after(octets)
+        reading = asyncio.ensure_future(loop.read_all(users))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += directory_proxy._fault is Fault.STALL
+        assert reading.result() == [None] * len(users)
+        assert turns > 10
+        directory_proxy.restore()
+        await loop.until_read(users[0])
+
+    run(main)
+    loop.client.close()
+
+
+def test_an_answer_may_come_in_pieces(
+    client: Client, directory_proxy: FaultyProxy, users: list[UUID], patient: None
+) -> None:
+    loop = Loop(Client(replace(client.settings, urls=(directory_proxy.url,))))
+
+    async def main() -> None:
+        await loop.until_read(users[0])
+        for octets in (3, 40, 300):
+            directory_proxy.stall_after(octets)
+            reading = asyncio.ensure_future(loop.read_all(users))
+            while directory_proxy._fault is not Fault.STALL:
+                await asyncio.sleep(0.01)
+            directory_proxy.restore()
+            assert [entry and entry.guid for entry in await reading] == users
+
+    run(main)
+    loop.client.close()
 
 
 def test_a_lost_connection_is_replaced(loop: Loop, users: list[UUID], patient: None) -> None:
