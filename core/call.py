@@ -176,7 +176,7 @@ class Call:
     scopes: Scopes = ()
     supervision: SupervisionLevel | None = None
     directory: DirectoryRef | None = None
-    directory_refusal: GatewayError | None = field(default=None, compare=False)  # exceptions compare by identity
+    directory_refusal: type[GatewayError] | None = None
     client_address: str | None = None
     request_id: str = ""
     call_id: UUID = field(default_factory=uuid4)

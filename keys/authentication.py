@@ -96,12 +96,13 @@ def call_of_key(value: str, client_id: str | None, *, client_address: str | None
 class _AcceptedKey(NamedTuple):
     """A key that was accepted with a Client ID from an address, which holds for one state of access.
 
+    `refusal` is a class: an exception that is raised again and again would keep the frames of all those requests.
     `until` is when it has to be judged again although that is the same; None for never.
     """
 
     facts: effective.KeyFacts
     directory: DirectoryRef | None
-    refusal: GatewayError | None
+    refusal: type[GatewayError] | None
     until: datetime | None
 
     def is_over(self) -> bool:

@@ -73,7 +73,7 @@ def require_admitted(operation: Operation, call: Call) -> None:
     if not operation.may_be_called_with(call.permissions):
         raise Forbidden(operation.permission)
     if operation.needs_directory and call.directory is None:
-        raise call.directory_refusal or Forbidden()
+        raise call.directory_refusal or Forbidden
     if operation.effect is not Effect.READ and DECIDE in operation.permission:
         require_assurance(call)
 

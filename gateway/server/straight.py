@@ -137,7 +137,9 @@ class StraightWay:
         if not environ.keys() <= _KNOWN_VARIABLES:
             return None
         path = environ["PATH_INFO"]
-        route = find_route(path) if len(path) + len(environ["QUERY_STRING"]) < MAX_URI_LENGTH else None
+        if not path.isascii() or len(path) + len(environ["QUERY_STRING"]) >= MAX_URI_LENGTH:
+            return None  # Django decodes a path's octets
+        route = find_route(path)
         return route if route is not None and _is_read(route) else None
 
     def _try(self, environ: Environ, route: Route) -> Straight | None:

@@ -182,7 +182,7 @@ def _call_of(
         scopes=held.scopes,
         supervision=SupervisionLevel(grant.supervision_level),
         directory=reference_to_directory(grant.connection) if is_open else None,
-        directory_refusal=None if is_open else Forbidden(),
+        directory_refusal=None if is_open else Forbidden,
         **facts,
     )
 

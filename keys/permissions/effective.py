@@ -157,7 +157,7 @@ def _held_by(person: Person, column: str) -> Q:
 
 def choose_directory(
     links: Sequence[LinkFacts], client_id: str | None
-) -> tuple[DirectoryRef | None, GatewayError | None]:
+) -> tuple[DirectoryRef | None, type[GatewayError] | None]:
     """The directory that a caller works on, or the refusal for operations that need one.
 
     The caller names it by Client ID, unless there is only one.
@@ -165,9 +165,9 @@ def choose_directory(
     if client_id is not None:
         links = [link for link in links if link.directory.client_id == client_id.strip().lower()]
     if len(links) > 1:
-        return None, ClientIdRequired()
+        return None, ClientIdRequired
     if not links or not links[0].enabled:
-        return None, Forbidden()
+        return None, Forbidden
     return links[0].directory, None
 
 

@@ -1,13 +1,15 @@
 """The straight way of reads: it answers as the general way does, or leaves the request to that as it found it."""
 
+import gc
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -162,6 +164,28 @@ def test_what_is_refused_is_left_to_the_general_way(
     reads.flush()
     assert not told
     assert not OperationRecord.objects.exists()
+
+
+def test_a_name_in_the_path_need_not_be_ascii(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    guid = directory.add_user(parent=organizational_unit, employeeID="Jürg-東")
+    found = integration.get(f"/api/ad/users/by/employeeID/{quote('Jürg-東')}")
+    assert (found.status, found.body["id"]) == (200, str(guid))
+
+
+def test_nothing_is_kept_of_requests_that_are_refused(transactional_db: None, domain: Domain, ways: BothWays) -> None:
+    """Outside of a transaction, where what is known of keys is kept."""
+    headers = {"X_API_Key": make_integration(make_connection(domain)).value, "X_Client_Id": str(UUID(int=1))}
+
+    def tracebacks_after(requests: int) -> int:
+        for _ in range(requests):
+            assert ways.straight(f"/api/ad/users/{UUID(int=1)}", **headers) is None
+        gc.collect()
+        return sum(isinstance(each, TracebackType) for each in gc.get_objects())
+
+    before = tracebacks_after(3)
+    assert tracebacks_after(20) < before + 20
 
 
 def test_a_request_counts_once_against_the_limits(integration: Integration, ada: UUID, configure: Configure) -> None:

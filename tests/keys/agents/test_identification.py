@@ -156,7 +156,7 @@ def test_a_directory_that_is_closed_or_not_the_persons(agent: Agent, connection:
     AgentGrant.objects.update(connection=connection)
     assert identify(agent).directory is not None
     DirectoryConnection.objects.update(enabled=False)
-    assert isinstance(identify(agent).directory_refusal, Forbidden)
+    assert identify(agent).directory_refusal is Forbidden
 
 
 def later(agent: Agent) -> Call:
