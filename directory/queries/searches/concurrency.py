@@ -22,6 +22,7 @@ from typing import Final
 from django.conf import settings
 
 from active_directory import require_thread
+from core.background_writer import BackgroundWriter
 from core.call import Call
 from core.errors import RateLimited
 from core.redis.clients import QuickRedis, RedisUnavailable, Script
@@ -129,8 +130,26 @@ def _lease(names: Sequence[str], deadline: float, *, rests: bool) -> Iterator[No
     finally:
         took = time.monotonic() - began
         rest = min(_LONGEST_REST_SECONDS, took) if rests and took > _QUICK_SECONDS else 0.0
-        with suppress(RedisUnavailable):  # then the turn ends with its lease
-            redis.run(_REST_AFTER_TURN, keys, (token, _milliseconds(rest)))
+        if not _end_turns([(keys, token, rest)]):
+            _late_ends.add((keys, token, 0.0))
+
+
+_Turn = tuple[Sequence[str], str, float]
+"""Its keys, its token, and the seconds of rest after it."""
+
+
+def _end_turns(turns: Sequence[_Turn]) -> bool:
+    """False while Redis is away."""
+    try:
+        for keys, token, rest in turns:
+            _redis(settings.REDIS_URL).run(_REST_AFTER_TURN, keys, (token, _milliseconds(rest)))
+    except RedisUnavailable:
+        return False
+    return True
+
+
+_late_ends: Final[BackgroundWriter[_Turn]] = BackgroundWriter("turns-to-end", _end_turns)
+"""Turns whose end Redis did not hear: until their leases end, nobody else would search with the same credential."""
 
 
 def _milliseconds(seconds: float) -> str:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import ldap
 import pytest
-from redis import Redis
+from redis import Redis, RedisError
 
 from active_directory import Client, Scope, ServerSettings
 from active_directory import streaming as ldap_streaming
@@ -20,6 +20,7 @@ from core.redis import clients
 from directory.queries.searches import concurrency
 from lab.directory import Directory
 from lab.redis import RedisServer
+from lab.waiting import wait_until
 from tests.active_directory.test_windows import WindowsLink, client_of
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.configuration import Configure
@@ -190,6 +191,22 @@ def test_the_lease_of_a_killed_process_ends(
     while redis.exists(key_of(integration)):  # a lease ends with a rest, as long as the search took
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_turn_that_ends_while_redis_is_away_holds_nobody_up(
+    integration: Integration, redis: Any, configure: Configure, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("Directory", OperationSeconds=600)
+    find = concurrency._running.acquire
+
+    def lose_redis(*given: Any, **named: Any) -> bool:
+        assert redis.exists(key_of(integration))
+        concurrency._redis(settings.REDIS_URL)._pause(RedisError("another thread's command was not answered"))
+        return find(*given, **named)
+
+    monkeypatch.setattr(concurrency._running, "acquire", lose_redis)
+    assert ask(integration, filter="(info=*x*)").status == 200
+    wait_until(lambda: not redis.exists(key_of(integration)))
 
 
 def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_rest(
