@@ -57,6 +57,7 @@ class CoalescedReads:
         self._connection: Connection | None = None
         self._connected_at = 0.0
         self._is_connecting = False
+        self._is_closed = False
         self._waiting: dict[Names, _Wanted] = {}
         self._under_way: _Search | None = None
 
@@ -88,9 +89,10 @@ class CoalescedReads:
         return entry
 
     def close(self) -> None:
-        """Close the connection, from any thread."""
-        if self._loop is not None and self._connection is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._drop, self._connection)
+        """Close the connection, from any thread, and open no other."""
+        self._is_closed = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._drop(self._connection))
 
     def _enqueue(self, guid: bytes, names: Names, done: Done[Entry | None]) -> None:
         if not self._waiting and self._under_way is None and self._loop is not None:
@@ -157,17 +159,23 @@ class CoalescedReads:
                 self._loop.call_soon(done, None)
 
     def _connect_soon(self) -> None:
-        if not self._is_connecting and self._loop is not None:
+        if not (self._is_connecting or self._is_closed) and self._loop is not None:
             self._is_connecting = True
             self._task = self._loop.create_task(self._connect(self._loop))
 
     async def _connect(self, loop: AbstractEventLoop) -> None:
         if not answers_are_compiled():  # python-ldap cannot look for an answer without waiting
             return
+        connection = None
         try:
             connection = await loop.run_in_executor(None, self._pool.acquire, deadline_of(self._settings))
         except LdapError:
-            loop.call_later(_CONNECTION_SECONDS, setattr, self, "_is_connecting", False)
+            return
+        finally:
+            if connection is None:
+                loop.call_later(_CONNECTION_SECONDS, setattr, self, "_is_connecting", False)
+        if self._is_closed:
+            self._pool.discard(connection)
             return
         os.set_blocking(connection.descriptor, False)  # the server may stop within a message
         self._connection, self._connected_at, self._is_connecting = connection, monotonic(), False

@@ -10,7 +10,7 @@ from asyncio import AbstractEventLoop, TimerHandle, get_running_loop
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, connections
 from psycopg import pq
 
 from active_directory import Done, WouldBlock, wait_for
@@ -62,8 +62,8 @@ class RowOnLoop:
         own = connections.create_connection(DEFAULT_DB_ALIAS)
         make = _Sqlite if own.vendor == "sqlite" else _Postgres
         try:
-            await loop.run_in_executor(None, own.connect)
-        except DatabaseError:
+            await loop.run_in_executor(None, own.ensure_connection)  # `connect` raises the driver's own errors
+        except (DatabaseError, InterfaceError):
             loop.call_later(_PAUSE_SECONDS, setattr, self, "_is_connecting", False)
             return
         self._database, self._is_connecting = make(own.connection, loop, self._statements[own.vendor]), False

@@ -195,6 +195,23 @@ def test_an_answer_may_come_in_pieces(
     loop.client.close()
 
 
+def test_a_client_that_is_closed_while_it_connects_keeps_no_connection(
+    client: Client, directory_proxy: FaultyProxy, users: list[UUID]
+) -> None:
+    loop = Loop(Client(replace(client.settings, urls=(directory_proxy.url,))))
+
+    async def main() -> None:
+        assert await loop.read(users[0]) is None
+        loop.client.close()
+        await loop.client._coalesced_reads._task
+        while directory_proxy.open_connections:
+            await asyncio.sleep(0.01)
+        assert await loop.read(users[0]) is None
+        assert directory_proxy.accepted == 1
+
+    run(main)
+
+
 def test_a_lost_connection_is_replaced(loop: Loop, users: list[UUID], patient: None) -> None:
     async def main() -> None:
         await loop.until_read(users[0])
