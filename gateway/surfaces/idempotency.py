@@ -216,7 +216,8 @@ def _claim(call: Call, key: str, content: bytes) -> IdempotencyRecord:
         if not is_free and (earlier.lease_until >= now or is_unsettled(_attempts_of(earlier))):
             break
         own.call_ids = [*([] if is_free else map(str, _attempts_of(earlier))), str(call.call_id)]
-        IdempotencyRecord.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
+        as_seen = {"lease_until": earlier.lease_until, "status": earlier.status}  # it may have been answered meanwhile
+        IdempotencyRecord.objects.filter(pk=earlier.pk, **as_seen).delete()
     raise InProgress
 
 

@@ -66,6 +66,23 @@ def test_what_the_killed_request_did_is_not_done_again(integration: Integration,
     assert OperationRecord.objects.filter(operation="users.update").count() == 1
 
 
+def test_an_answer_that_comes_while_its_key_is_taken_over_is_replayed(
+    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandon_first(integration, ada, last_sign_of_life=timedelta(seconds=31))
+    is_unsettled = idempotency.is_unsettled
+
+    def answer_first(attempts: Any) -> bool:
+        found = is_unsettled(attempts)
+        IdempotencyRecord.objects.update(status=412, body='{"code": "the first"}')
+        return found
+
+    monkeypatch.setattr(idempotency, "is_unsettled", answer_first)
+    answer = change(integration, ada)
+    assert (answer.status, answer.code) == (412, "the first")
+    assert answer.headers["Idempotency-Replayed"] == "true"
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_slow_request_keeps_its_key(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
