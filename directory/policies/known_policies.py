@@ -232,10 +232,13 @@ class KnownPolicies:
 
     @property
     def may_be_expired_since(self) -> int:
-        """A password set after this FILETIME is not expired, whichever policy applies and however clocks differ."""
+        """A password set after this FILETIME is not expired, whichever policy applies and however clocks differ.
+
+        It is never before 0, which stands for accounts in doubt (`doubtful_since`).
+        """
         if self.shortest_age is None:
             return 0
-        return datetime_to_filetime(datetime.now(UTC) + _MAX_CLOCK_SKEW) - self.shortest_age
+        return max(0, datetime_to_filetime(datetime.now(UTC) + _MAX_CLOCK_SKEW) - self.shortest_age)
 
     def accepts(self, password: str) -> bool:
         """Whether a password meets all policies, and so the one that applies."""

@@ -84,6 +84,15 @@ def test_ages_that_servers_take_differently(policy: PasswordPolicy) -> None:
     assert known(policy).computed_control_of(account()) is None
 
 
+def test_passwords_that_last_longer_than_time_do_not_hide_that_somebody_is_locked_out() -> None:
+    """PowerShell's TimeSpan::MaxValue, which some take for "never"."""
+    age = 2**63 - 1
+    policy = replace(OF_STAFF, maximum_age=timedelta(microseconds=age // 10))
+    found = replace(known(policy), shortest_age=age)
+    assert found.computed_control_of(account(lockoutTime=filetime(-60))) == LOCKED_OUT
+    assert found.computed_control_of(account()) == 0
+
+
 def test_a_duration_that_is_none() -> None:
     policy = replace(OF_STAFF, lockout_duration=timedelta(days=-1))
     assert known(policy).computed_control_of(account(lockoutTime=filetime(-90 * DAY))) is None
