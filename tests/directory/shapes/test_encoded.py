@@ -1,8 +1,5 @@
 """Records encoded in C against those that the renderer makes, of any values that a directory could send."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
@@ -14,8 +11,8 @@ from active_directory import AttributeType, Entry, Schema, Syntax, json_template
 from core.shapes import encode_json
 from directory.shapes.encoded import Encoder, encoder_of, with_parent
 from directory.shapes.record import DirectoryObject, Renderer, Selection
+from tests.support.sanitizers import run_under_sanitizers
 
-_ROOT = Path(__file__).parents[3]
 _SYNTAXES = {
     **dict.fromkeys(("whenCreated", "whenChanged"), Syntax.TIME),
     **dict.fromkeys(("pwdLastSet", "accountExpires", "lastLogon", "lastLogonTimestamp"), Syntax.LARGE_INTEGER),
@@ -167,35 +164,6 @@ def test_without_c_everything_is_left_to_python(monkeypatch: pytest.MonkeyPatch)
     assert share_made_by_c(seed=2, count=100) == 0
 
 
-_UNDER_SANITIZERS = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("active_directory._answers", sys.argv[1])
-sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-from tests.directory.shapes.test_encoded import share_made_by_c
-print(share_made_by_c(seed=3, count=1500))
-"""
-
-
 def test_nothing_is_read_or_written_out_of_bounds(tmp_path: Path) -> None:
-    compiled = tmp_path / "_answers.abi3.so"
-    sanitize = "-g -fsanitize=address,undefined -fno-sanitize-recover=all"
-    command = [str(_ROOT / "scripts" / "compile-answers"), sys.executable, str(compiled)]
-    subprocess.run(command, env={**os.environ, "SANITIZE": sanitize}, check=True)
-    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": runtime.stdout.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONMALLOC": "malloc",
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", _UNDER_SANITIZERS, str(compiled)],
-        cwd=_ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert float(ended.stdout) > 0.1
+    program = "from tests.directory.shapes.test_encoded import share_made_by_c as made; print(made(seed=3, count=1500))"
+    assert float(run_under_sanitizers(tmp_path, program)) > 0.1

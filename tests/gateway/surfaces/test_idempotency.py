@@ -19,6 +19,7 @@ from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading
 from gateway.models import IdempotencyRecord
+from gateway.pipeline import replay
 from gateway.surfaces import idempotency
 from gateway.surfaces.idempotency import LEASE
 from lab.directory import PASSWORD, Directory, random_name
@@ -70,10 +71,9 @@ def test_an_answer_that_comes_while_its_key_is_taken_over_is_replayed(
     integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abandon_first(integration, ada, last_sign_of_life=timedelta(seconds=31))
-    is_unsettled = idempotency.is_unsettled
 
     def answer_first(attempts: Any) -> bool:
-        found = is_unsettled(attempts)
+        found = replay.is_unsettled(attempts)
         IdempotencyRecord.objects.update(status=412, body='{"code": "the first"}')
         return found
 
