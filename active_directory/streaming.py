@@ -75,6 +75,8 @@ Rows = Iterable[tuple[str | None, Values]]
 has no name.
 """
 
+_CONTROLS: Final = {SimplePagedResultsControl.controlType: SimplePagedResultsControl}
+"""Those of an answer that matter here."""
 _ERRORS: Final = {
     error.errnum: error
     for error in vars(_ldap).values()
@@ -117,7 +119,10 @@ def compiled_answer(
     code, meaning, matched, text, controls = end
     if code != 0:
         raise _error(code, meaning, matched, text)
-    return rows, DecodeControlTuples(controls) if controls else []
+    try:
+        return rows, DecodeControlTuples(controls, _CONTROLS) if controls else []
+    except TypeError:  # it has no value
+        raise _error(ldap.DECODING_ERROR.errnum, "Decoding error", b"", b"") from None
 
 
 def _error(code: int, meaning: str, matched: bytes, text: bytes) -> ldap.LDAPError:

@@ -192,14 +192,23 @@ def test_a_notice_of_disconnection_does_not_end_a_search_well(
             next_answer(link, message, 30, whole=False)
 
 
-def test_a_control_with_a_name_that_is_no_text_is_an_error(deaf_server: tuple[str, socket.socket]) -> None:
+@pytest.mark.parametrize(
+    "control",
+    [
+        b"\x04\x02\xff\xfe",  # whose name is no text
+        b"\x04\x161.2.840.113556.1.4.319",  # of pages, without a value
+    ],
+)
+def test_a_control_that_no_server_sends_is_an_error(control: bytes, deaf_server: tuple[str, socket.socket]) -> None:
     url, listening = deaf_server
     link = ldap.initialize(url)
     message = link.search_ext("", ldap.SCOPE_BASE, "(objectClass=*)", ["*"])
     taken, _ = listening.accept()
     with taken:
-        controls = b"\xa0\x06\x30\x04\x04\x02\xff\xfe"
-        taken.sendall(b"\x30\x14\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00" + controls)
+        sequence = b"\x30%c" % len(control) + control
+        controls = b"\xa0%c" % len(sequence) + sequence
+        answer = b"\x02\x01\x01\x65\x07\x0a\x01\x00\x04\x00\x04\x00" + controls
+        taken.sendall(b"\x30%c" % len(answer) + answer)
         with pytest.raises(ldap.DECODING_ERROR):
             next_answer(link, message, 30, whole=True)
 
