@@ -123,4 +123,4 @@ def test_an_attempt_under_way_excludes_another(approved: ChangeRequest) -> None:
 def settle_both() -> None:
     """Let the sweep come by when both the record and the request are due."""
     ChangeRequest.objects.filter(status="applying").update(lease_until=timezone.now() - timedelta(seconds=1))
-    settle()
+    settle(nothing_under_way=True)

@@ -182,6 +182,11 @@ class TestSettling:
 
     pytestmark = pytest.mark.django_db(transaction=True)
 
+    @pytest.fixture(autouse=True)
+    def nothing_is_under_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No directory is asked: what `settle_pending` is told is told it at once."""
+        monkeypatch.setattr(log, "SECONDS_OF_ABSENCE", 0)
+
     @staticmethod
     def overdue(**outcome: Any) -> OperationRecord:
         record = log.record_intents(CALL, [log.Intent(operation="users.update")], seconds_until_write=-60)[0]

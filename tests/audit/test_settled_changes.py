@@ -25,7 +25,7 @@ def test_a_killed_process(operation: Operation, when: str, world: World) -> None
     (record,) = records_of(world.integration, request_id)
     assert record["outcome"] == "pending", "its writer may still be at it"
 
-    settle()
+    settle(nothing_under_way=True)
 
     (record,) = records_of(world.integration, request_id)
     require_told(record, change, world.integration)
@@ -48,7 +48,7 @@ def test_a_settled_create_can_be_reverted(world: World) -> None:
     request_id = str(uuid4())
     with killed_at_the_write(after_write=True):
         change.ask(world.integration, **{"X-Request-Id": request_id})
-    settle()
+    settle(nothing_under_way=True)
     (record,) = records_of(world.integration, request_id)
     assert world.integration.post(f"/api/operations/{record['id']}/revert").status == 200
     assert not change.is_done()
@@ -74,6 +74,6 @@ def test_a_create_whose_answer_cannot_be_read(world: World, monkeypatch: pytest.
         patched.setattr(Client, "write", write_and_lose_sight)
         answer = change.ask(world.integration, **{"X-Request-Id": request_id})
     assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
-    settle()
+    settle(nothing_under_way=True)
     (record,) = records_of(world.integration, request_id)
     assert (record["outcome"], record["target"]["id"]) == ("succeeded", str(world.directory.guid(change.dn)))

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from active_directory import Client, OutcomeUnknown
+from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence, writer
 from gateway import tasks
@@ -50,11 +51,18 @@ def _written_and_raised(error: BaseException, *, after_write: bool) -> Iterator[
         yield
 
 
-def settle() -> None:
-    """Let the settler come by when everything open is due."""
+def settle(*, nothing_under_way: bool = False) -> None:
+    """Let the settler come by when everything open is due.
+
+    It looks twice for what is not there, with seconds between. They are for writes on their way to the directory, and a
+    write of `killed_at_the_write` or `unknown_outcome` is made before the test goes on, or never.
+    """
     due = timezone.now() - timedelta(seconds=1)
     OperationRecord.objects.filter(outcome__in=["pending", "unknown"]).update(settle_at=due)
-    tasks.sweep()
+    with pytest.MonkeyPatch.context() as patch:
+        if nothing_under_way:
+            patch.setattr(log, "SECONDS_OF_ABSENCE", 0)
+        tasks.sweep()
 
 
 def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:

@@ -83,7 +83,7 @@ class TestRecycleBin:
             patch.setattr(execute, "execute_dependent_changes", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 restore(integration, user)
-        settle()
+        settle(nothing_under_way=True)
         outcomes = dict(OperationRecord.objects.values_list("operation", "outcome"))
         assert outcomes == {"deleted-objects.restore": "succeeded", "users.update": "failed"}
 

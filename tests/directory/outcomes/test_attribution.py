@@ -26,7 +26,7 @@ Change = Callable[[], Answer]
 
 def outcomes() -> list[tuple[str, str | None]]:
     """Of all changes, in their order, when the settler has come by; each with its code."""
-    settle()
+    settle(nothing_under_way=True)
     return list(OperationRecord.objects.order_by("id").values_list("outcome", "code"))
 
 

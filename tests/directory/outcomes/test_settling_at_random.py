@@ -64,7 +64,7 @@ def test_as_many_succeed_as_were_made(
         if not unchanged:
             with killed_at_the_write(after_write=fate == "after"):
                 integration.patch(f"/api/ad/users/{user}", body)
-    settle()
+    settle(nothing_under_way=True)
     now = made(client, user)
     records = OperationRecord.objects.filter(target_id=user, outcome=Outcome.SUCCEEDED)
     counted = Counter[str]()

@@ -29,6 +29,12 @@ from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_connection
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not there when a run looks for it is written by the test, or never: there is nothing to wait for."""
+    monkeypatch.setattr(evidence, "SECONDS_OF_ABSENCE", 0)
+
+
 @pytest.fixture
 def call(integration: Integration, connection: DirectoryConnection) -> Call:
     return call_for_key(integration.key.id, connection_id=connection.id, surface=Surface.WORKER, request_id="test")

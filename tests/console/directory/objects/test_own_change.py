@@ -76,7 +76,7 @@ def test_what_was_never_made_can_be_asked_for_again(administrator: PlainBrowser,
     with unknown_outcome(after_write=False):
         page.press("Disable")
     assert NOT_YET in page.text
-    settle()
+    settle(nothing_under_way=True)
     assert "The change was not made. You can ask for it again." in page.open(page.address).text
 
 
@@ -84,7 +84,7 @@ def test_a_password_that_nobody_has_seen_is_told_of(administrator: PlainBrowser,
     page = administrator.open(f"{OBJECTS}/{ada}/reset-password")
     with unknown_outcome(after_write=True):
         page.press("Reset the password")
-    settle()
+    settle(nothing_under_way=True)
     page.open(page.address)
     assert "The change was made." in page.text
     assert "nobody has seen it: reset it once more." in page.text
@@ -98,7 +98,7 @@ def test_whoever_made_it_follows_it_without_the_log_and_nobody_else(visitor: Vis
     assert "log record" not in page.text
     stranger = PlainBrowser(Console(make_person(superuser=True)))
     assert stranger.open(page.address).status == 404
-    settle()
+    settle(nothing_under_way=True)
     page.open(page.address)
     assert "The change was made." in page.text
     assert "Undo" not in page.text
