@@ -5,8 +5,8 @@ MANAGE := $(PYTHON) manage.py
 # pytest's own options, for example: make test ARGS="-k rename tests/directory"
 ARGS ?=
 # Test processes, each with servers of its own:
-# one more than processors, since a test waits for its servers about as long as it computes.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# two more than processors, since a test and its servers wait about as long as they compute.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 # Half as many: a leg that ends long before the other need not start servers more than once.
 SQLITE_WORKERS ?= $(shell echo $$((($$(nproc) + 1) / 2)))
 # Requests that `make fuzz` draws for each operation.

@@ -385,6 +385,7 @@ class TestHeldChanges:
 class TestLostAnswers:
     """The connection to the domain controller is lost with a write on it."""
 
+    @pytest.mark.django_db(transaction=True)  # the thread that signs in anew writes, too, and would wait for the test
     def test_directory_down_is_503_and_recovers(
         self, through_proxy: Integration, directory_proxy: FaultyProxy, ada: UUID
     ) -> None:

@@ -273,6 +273,7 @@ def test_after_an_unknown_outcome_it_is_not_done_again(integration: Integration,
     assert done() == 1
 
 
+@pytest.mark.django_db(transaction=True)  # the thread that signs in anew writes, too, and would wait for the test
 def test_a_change_that_could_not_be_read_back(
     connection: DirectoryConnection, directory: Directory, ada: UUID, directory_proxy: FaultyProxy, domain: Domain,
     monkeypatch: pytest.MonkeyPatch,
