@@ -1,37 +1,35 @@
 """`make bench`: the table of ratios. Gateways and raw python-ldap take turns in every round; medians count."""
 
 import argparse
-import statistics
 from contextlib import ExitStack
+from functools import partial
 
-from bench.bystanders import DRY_RUNNERS, MEMBERS, BystanderResult, measure_fairness, measure_flood
-from bench.changes import measure_batch, measure_membership, measure_resets, measure_run
+from bench.bystanders import print_fairness, print_flood
+from bench.changes import compare_batches, compare_memberships, compare_resets, compare_runs
 from bench.growth.measures import print_growth
 from bench.history import PARTS, PICTURE, draw, keep
-from bench.hosts import measure_hosts
+from bench.hosts import print_hosts
 from bench.reads import (
-    measure_agent_reads,
-    measure_bare_reads,
-    measure_known_reads,
-    measure_reads,
+    compare_agent_reads,
+    compare_bare_reads,
+    compare_known_reads,
+    compare_reads,
     people,
     running_bare,
     scratch,
 )
-from bench.report import counted, milliseconds, print_head, print_ratios, print_result, print_row
-from bench.search import measure_search, measure_searches_at_once, measure_stream
-from bench.servers import DATABASES, Domain, Gateway, running_domain, running_gateway
-from bench.turns import Measure, Result, measured
+from bench.report import print_head, print_ratios, print_result, print_row, target_of
+from bench.search import ATTRIBUTES, compare_searches, compare_streams
+from bench.servers import DATABASES, Gateway, running_domain, running_gateway
+from bench.turns import Figure, Measure, Result, measured
 from bench.usage import memory_of
 from lab.releases import Release, checked_out, commit_of
 
 MEMORY_TARGET = 150
 """Megabytes of a web process at the end."""
-
-FLOOD_TARGET = 1.0
-"""Seconds within which every read must be answered during a flood."""
-
 PEOPLE = 200
+_RECORDED_WITHIN = 1.2
+"""How long it takes until a read is recorded."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -50,86 +48,66 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measures(bare_url: str, *, stream: int, quick: bool) -> list[tuple[Measure, bool]]:
-    """All measures, each with whether it runs on both databases."""
+def measures(bare_url: str, *, stream: int, quick: bool) -> list[Measure]:
+    """All measures; reads of people run on both databases."""
     reads, fewer, small, large = (32, 32, 5, 20) if quick else (1600, 400, 100, 1000)
-    given = [
-        *((measure_reads(people, connections, reads), True) for connections in (1, 8)),
-        *((measure_reads(scratch, connections, reads), False) for connections in (1, 8)),
-        (measure_bare_reads(bare_url, 8, reads), False),
-        (measure_known_reads(fewer), False),
-        (measure_agent_reads(fewer), False),
-        (measure_search(large), False),
-        (measure_searches_at_once(large), False),
-        (measure_run(small), False),
-        (measure_batch(large), False),
-        (measure_resets(small), False),
-        (measure_membership(large), False),
+    share, times, added = Figure.SHARE, Figure.TIMES, Figure.ADDED
+    read = partial(Measure, requests=reads, settle=_RECORDED_WITHIN)
+    other_read = partial(Measure, requests=fewer, settle=_RECORDED_WITHIN)
+    on_both = partial(read, is_on_both=True)
+    page = f"{large} × {len(ATTRIBUTES)}"
+    streams = [Measure(f"stream of {stream} (NDJSON)", times, 1.25, partial(compare_streams, stream))]
+    return [
+        on_both("read of people on 1 connection", added, 1.0, partial(compare_reads, people, 1, reads)),
+        on_both("read of people on 8 connections", share, 0.5, partial(compare_reads, people, 8, reads)),
+        read("read of scratch on 1 connection", added, 1.0, partial(compare_reads, scratch, 1, reads)),
+        read("read of scratch on 8 connections", share, 0.5, partial(compare_reads, scratch, 8, reads)),
+        read(
+            "read of people on 8 connections without a gateway",
+            share,
+            None,
+            partial(compare_bare_reads, bare_url, 8, reads),
+        ),
+        other_read("304 by `If-None-Match`", times, 0.8, partial(compare_known_reads, fewer), reference="full read"),
+        other_read(
+            "`read_object` by an agent", times, 1.5, partial(compare_agent_reads, fewer), reference="the read on /api"
+        ),
+        Measure(f"search of {page} attributes", share, 0.8, partial(compare_searches, large, 1), rounds=9),
+        Measure(f"8 searches of {page} at once", share, None, partial(compare_searches, large, 8), 8, rounds=3),
+        Measure(f"run of {small} with its log", times, 1.2, partial(compare_runs, small)),
+        Measure(f"batch of {large} updates with its log", times, 1.1, partial(compare_batches, large)),
+        Measure("reset of a password", times, 1.12, partial(compare_resets, small), rounds=small),
+        Measure(f"{large} members into a group", times, 1.25, partial(compare_memberships, large), rounds=9),
+        *(streams if stream else ()),
     ]
-    return [*given, (measure_stream(stream), False)] if stream else given
 
 
 def print_memory(gateways: list[Gateway]) -> None:
+    """Print the memory of web processes and workers, with the target of the largest web process."""
     print_head("Memory of", "process", "resident", "proportional", "target")
     for gateway in gateways:
         for part in ("web", "worker"):
             found = memory_of(gateway.processes[part])
-            largest = max(found, key=lambda process: process.resident)
-            for process in found:
-                target = f"≤ {MEMORY_TARGET} MB" if part == "web" and process is largest else "–"
-                sizes = (f"{size:.0f} MB" for size in (process.resident, process.proportional))
-                print_row(f"{gateway.name}, {part}", process.process, *sizes, target)
-
-
-def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    found = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
-    reached = "" if max(found.beside) < FLOOD_TARGET else " (not reached)"
-    _print_bystander(found, "beside a flood of another key's searches", f"worst < {FLOOD_TARGET:g} s{reached}")
-
-
-def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    memberships = 5 if quick else 140
-    found = measure_fairness(domain, gateway, reads=20 if quick else 400, memberships=memberships)
-    _print_bystander(found, f"behind {DRY_RUNNERS} dry runs of {memberships} × {MEMBERS} names of another key", "–")
-
-
-def _print_bystander(found: BystanderResult, beside: str, target: str) -> None:
-    print_head("One key's reads", "median", "99th percentile", "worst", "target")
-    for name, times, goal in (("alone", found.alone, "–"), (beside, found.beside, target)):
-        percentile_99 = statistics.quantiles(times, n=100, method="inclusive")[-1]
-        print_row(name, *map(milliseconds, (statistics.median(times), percentile_99, max(times))), goal)
-    print(f"\nThe other key's requests were answered with {counted(found.answers)}.")
-
-
-def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    """Print the table of several hosts, which need PostgreSQL."""
-    parts = ("web", "worker", "domain controller", "redis", "database", "clients")
-    print_head("Web hosts", "way", "in a second", *parts)
-    reads, changes = (64, 32) if quick else (1600, 240)
-    grown: dict[str, dict[str, float]] = {}
-    for found in measure_hosts(domain, gateway, reads=reads, changes=changes):
-        print_row(found.hosts, found.way, f"{found.rate:.0f}", *(f"{found.processor[part]:.2f}" for part in parts))
-        grown[found.way] = found.grown
-    print_head("Table", "way", "octets of one request")
-    for way, tables in grown.items():
-        for table, size in sorted(tables.items(), key=lambda item: -item[1]):
-            print_row(table, way, f"{size:.0f}")
+            largest = max(process.resident for process in found)
+            for name, resident, proportional in found:
+                target = MEMORY_TARGET if part == "web" and resident == largest else None
+                sizes = f"{resident:.0f} MB", f"{proportional:.0f} MB"
+                print_row(f"{gateway.name}, {part}", name, *sizes, target_of(resident, target))
 
 
 def main() -> None:
     arguments = _arguments()
     if arguments.only == "growth":
-        sizes = "200:2000,400:4000" if arguments.quick else arguments.sizes
-        pairs = (each.partition(":") for each in sizes.split(","))
-        print_growth([(int(people), int(records)) for people, _, records in pairs], arguments.database)
+        print_growth("200:2000,400:4000" if arguments.quick else arguments.sizes, arguments.database)
         return
 
     def is_wanted(name: str) -> bool:
-        return not arguments.only or any(word in name for word in arguments.only.split(","))
+        return any(word in name for word in arguments.only.split(","))
 
     with ExitStack() as stack:
         domain = stack.enter_context(running_domain(people=PEOPLE))
         now, before = commit_of("HEAD"), ""
+        commits = dict.fromkeys(DATABASES, now)
         started = {
             database: stack.enter_context(running_gateway(domain, database, database=database))
             for database in DATABASES
@@ -137,21 +115,22 @@ def main() -> None:
         one, both = [started[arguments.database]], list(started.values())
         if arguments.against:
             before = commit_of(arguments.against)
+            commits = {before: before, **commits}
             release = Release(before, stack.enter_context(checked_out(before)))
             old = stack.enter_context(running_gateway(domain, before, database=arguments.database, release=release))
             one, both = [*one, old], [*both, old]
         bare_url = stack.enter_context(running_bare(domain, one[0]))
         print(f"Commit {now}. Times are milliseconds of one request, and so are the processor times, user and system.")
-        print_head("Measure", "way", "time", "result", "target", *(part.replace("redis", "Redis") for part in PARTS))
+        print_head("Measure", "way", "time", "result", "target", *PARTS)
         results: list[Result] = []
         try:
-            for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
-                for result in measured(measure, domain, both if on_both else one) if is_wanted(measure.name) else ():
-                    print_result(result)
-                    results.append(result)
+            for measure in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
+                if is_wanted(measure.name):
+                    for result in measured(measure, domain, both if measure.is_on_both else one):
+                        print_result(result)
+                        results.append(result)
         finally:  # an interrupted benchmark keeps what it has measured
             if results and not arguments.quick:
-                commits = ({before: before} if before else {}) | dict.fromkeys(DATABASES, now)
                 PICTURE.write_text(draw(keep(results, commits)))
         if before:
             print_ratios(results, before)

@@ -1,61 +1,97 @@
 """Measures single reads of one key while another key sends requests without a pause."""
 
 import json
+import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from itertools import cycle
-from typing import NamedTuple
 from urllib.parse import quote
 
 import ldap
 from ldap.filter import escape_filter_chars
 
-from bench.client import Client, expect, in_threads
-from bench.reads import path_of
+from bench.client import Client, expect, on_each
+from bench.reads import paths_of
+from bench.report import milliseconds, print_head, print_row, target_of
 from bench.servers import Domain, Gateway
 from core.configuration_sections import Configuration
+from lab.waiting import wait_until
 
-FLOODERS = 8
-READERS = 4
+_FLOODERS = 8
+_READERS = 4
 """Enough connections to use every web process' connections to the directory."""
-DRY_RUNNERS = 3 * Configuration().Web.Threads
-MEMBERS = 60
+_DRY_RUNNERS = 3 * Configuration().Web.Threads
+_MEMBERS = 60
 _GROUPS = 10
+_FLOOD_TARGET = 1.0
+"""Seconds within which every read must be answered during a flood."""
 _REFUSED_PAUSE = 0.05
 """How long a refused sender waits, much less than `Retry-After` says."""
-_PATIENCE = 600.0
-"""Long, since floods delay themselves."""
 _IN_CHAIN = "1.2.840.113556.1.4.1941"
 Request = tuple[str, str, bytes]
 """Method, path and body."""
 
 
-class BystanderResult(NamedTuple):
-    """Seconds of each read alone and beside the other key's requests, and the statuses that these got."""
-
-    alone: list[float]
-    beside: list[float]
-    answers: dict[int, int]
-
-
-def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int) -> BystanderResult:
+def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     """Measure reads beside a flood of the costliest searches that filters allow, with more accounts in the domain."""
+    reads, accounts = (20, 20) if quick else (4000, 3000)
     domain.add_users(domain.add_unit("Flood"), accounts)
-    searches = [("GET", f"/api/ad/users?pageSize=1000&filter={quote(each)}", b"") for each in costliest_filters(domain)]
-    return _measure(domain, gateway, searches, senders=FLOODERS, readers=READERS, reads=reads)
+    searches = [("GET", f"/api/ad/users?pageSize=1000&filter={quote(each)}", b"") for each in _costly_filters(domain)]
+    name = "beside a flood of another key's searches"
+    flood = _flood(gateway, searches, _FLOODERS)
+    _print_reads(domain, gateway, name, flood, reads=reads, connections=_READERS, target=_FLOOD_TARGET)
 
 
-def measure_fairness(domain: Domain, gateway: Gateway, *, reads: int, memberships: int) -> BystanderResult:
+def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     """Measure reads behind the costliest dry runs: large membership batches on more connections than threads."""
+    reads, memberships = (20, 5) if quick else (400, 140)
     dry_run = ("POST", "/api/ad/groups/batch/update?dryRun=true", _memberships(domain, memberships))
-    return _measure(domain, gateway, [dry_run], senders=DRY_RUNNERS, readers=1, reads=reads)
+    name = f"behind {_DRY_RUNNERS} dry runs of {memberships} × {_MEMBERS} names of another key"
+    _print_reads(domain, gateway, name, _flood(gateway, [dry_run], _DRY_RUNNERS), reads=reads)
 
 
-def costliest_filters(domain: Domain) -> list[str]:
+def _print_reads(
+    domain: Domain,
+    gateway: Gateway,
+    name: str,
+    flood: AbstractContextManager[Counter[int]],
+    *,
+    reads: int,
+    connections: int = 1,
+    target: float | None = None,
+) -> None:
+    """Print the times of one key's reads alone and during the flood, and what the other key's requests got."""
+    paths = cycle(paths_of(domain.find_people(50)))
+    clients = [Client(gateway) for _ in range(connections)]
+
+    def times_of_reads() -> list[float]:
+        times: list[float] = []
+
+        def read(client: Client, _: int) -> None:
+            start = time.perf_counter()
+            expect(client.send("GET", next(paths)))
+            times.append(time.perf_counter() - start)
+
+        on_each(clients, reads // connections, read)
+        return times
+
+    times_of_reads()  # warm-up: opens the connections to the directory
+    measured = {"alone": times_of_reads()}
+    with flood as answers:
+        measured[name] = times_of_reads()
+        statuses = ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
+    print_head("One key's reads", "median", "99th percentile", "worst", "target of the worst (s)")
+    for way, times in measured.items():
+        percentile_99 = statistics.quantiles(times, n=100, method="inclusive")[-1]
+        figures = map(milliseconds, (statistics.median(times), percentile_99, max(times)))
+        print_row(way, *figures, target_of(max(times), target))
+    print(f"\nThe other key's requests were answered with {statuses}.")
+
+
+def _costly_filters(domain: Domain) -> list[str]:
     """Filters as costly as `directory/queries/searches/filters.py` lets pass, which find nothing.
 
     They use the limits for filters (`Searches` in the configuration): 3 chains and 100 comparisons.
@@ -66,41 +102,17 @@ def costliest_filters(domain: Domain) -> list[str]:
     people = domain.bind().search_s(f"OU=Staff,{domain.base_dn}", ldap.SCOPE_SUBTREE, "(manager=*)", ["1.1"])
     names = "".join(f"(secretary={escape_filter_chars(dn)})" for dn, _ in people[:16])
     parts = "".join(f"(name=*nothing{number}*)" for number in range(50))
-    return [f"(|{chains})", f"(|{names})", f"(|{parts})"]
+    return [f"(|{each})" for each in (chains, names, parts)]
 
 
 def _memberships(domain: Domain, count: int) -> bytes:
     """The body of a batch that adds the same members, by name, to several groups."""
-    connection, unit = domain.bind(), domain.add_unit("Fairness")
-    domain.add_users(unit, MEMBERS)
-    members = [dn for dn, _ in connection.search_s(unit, ldap.SCOPE_ONELEVEL, attrlist=["1.1"])]
+    unit = domain.add_unit("Fairness")
+    domain.add_users(unit, _MEMBERS)
+    members = domain.children_of(unit)
     ids = [str(domain.guid_of(domain.add_group(unit))) for _ in range(_GROUPS)]
     items = [{"id": ids[number % _GROUPS], "add": {"member": members}} for number in range(count)]
     return json.dumps({"items": items}).encode()
-
-
-def _measure(
-    domain: Domain, gateway: Gateway, requests: Sequence[Request], *, senders: int, readers: int, reads: int
-) -> BystanderResult:
-    paths = cycle([path_of(item) for item in domain.find_people(min(50, reads))])
-    clients = [Client(gateway) for _ in range(readers)]
-
-    def read_all() -> list[float]:
-        times: list[float] = []
-
-        def read(client: Client) -> None:
-            for _ in range(reads // readers):
-                start = time.perf_counter()
-                expect(client.send("GET", next(paths)))
-                times.append(time.perf_counter() - start)
-
-        in_threads([partial(read, client) for client in clients])
-        return times
-
-    read_all()  # warm-up: opens the connections to the directory
-    alone = read_all()
-    with _flood(gateway, requests, senders) as answers:
-        return BystanderResult(alone, read_all(), dict(answers))
 
 
 @contextmanager
@@ -109,9 +121,8 @@ def _flood(gateway: Gateway, requests: Sequence[Request], senders: int) -> Itera
     answers: Counter[int] = Counter()
     ended = threading.Event()
 
-    def send(number: int) -> None:
-        client = Client(gateway, api_key=gateway.api_keys[1], patience=_PATIENCE)
-        first = number % len(requests)
+    def send(first: int) -> None:
+        client = Client(gateway, f"X-API-Key: {gateway.api_keys[1]}")
         for method, path, body in cycle([*requests[first:], *requests[:first]]):
             if ended.is_set():
                 return
@@ -120,12 +131,11 @@ def _flood(gateway: Gateway, requests: Sequence[Request], senders: int) -> Itera
             if status == 429:
                 ended.wait(_REFUSED_PAUSE)
 
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(senders)]
+    threads = [threading.Thread(target=send, args=(number % len(requests),)) for number in range(senders)]
     for thread in threads:
         thread.start()
     try:
-        while not answers:  # once the first is answered, the others are under way
-            time.sleep(0.01)
+        wait_until(lambda: answers, 600, "a flood was not answered")  # then the others are under way, too
         yield answers
     finally:
         ended.set()

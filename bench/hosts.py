@@ -7,62 +7,69 @@ how many hosts these can serve. The growth of the tables is measured, too.
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import psycopg
 
-from bench.client import Client, expect, in_threads
-from bench.reads import path_of
+from bench.client import Client, expect, on_each
+from bench.reads import paths_of
+from bench.report import print_head, print_row
 from bench.servers import Domain, Gateway, running_web
 from bench.usage import processor_seconds
 
-HOSTS = (1, 2, 4)
-CONNECTIONS = 16
+_HOSTS = (1, 2, 4)
+_CONNECTIONS = 16
 """In total, distributed over the hosts."""
 _SETTLED_AFTER = 1.5
 """How long it takes until reads are recorded."""
+_PARTS = ("web", "worker", "domain controller", "redis", "database", "clients")
 _TABLES = """
 SELECT relname, pg_total_relation_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
 """
 
-Send = Callable[[Client, int, int], None]
-"""Sends a request: by client, number of its connection, and number of the request."""
+Connection = tuple[Client, str]
+"""A client's connection, with the account that it changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The result of a number of hosts: requests per second, and processor milliseconds per request by part."""
+def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
+    """Measure reads, then changes of one attribute each, through 1, 2 and 4 hosts; the first is the gateway's own.
 
-    hosts: int
-    way: str
-    rate: float
-    processor: dict[str, float]
-    grown: dict[str, float]
-    """Bytes per request by table, including indexes and dead rows."""
+    The gateway needs PostgreSQL.
+    """
+    reads, changes = (64, 32) if quick else (1600, 240)
+    paths = cycle(paths_of(domain.find_people(50)))
+    accounts = [f"/api/ad/users/{item}" for item in domain.add_users(domain.add_unit("Hosts"), _CONNECTIONS)]
 
+    def read(connection: Connection, _: int) -> None:
+        expect(connection[0].send("GET", next(paths)))
 
-def measure_hosts(domain: Domain, gateway: Gateway, *, reads: int, changes: int) -> Iterator[Shared]:
-    """Measure reads, then changes of one attribute each, through 1, 2 and 4 hosts; the first is the gateway's own."""
-    paths = [path_of(item) for item in domain.find_people(min(50, reads))]
-    accounts = [f"/api/ad/users/{item}" for item in domain.add_users(domain.add_unit("Hosts"), CONNECTIONS)]
+    def change(connection: Connection, number: int) -> None:
+        client, account = connection
+        client.call("PATCH", account, {"replace": {"title": f"Title {time.time_ns()} {number}"}})
 
-    def read(client: Client, connection: int, number: int) -> None:
-        expect(client.send("GET", paths[(connection + number) % len(paths)]))
-
-    def change(client: Client, connection: int, number: int) -> None:
-        client.call("PATCH", accounts[connection], {"replace": {"title": f"Title {time.time_ns()} {number}"}})
-
-    for count in HOSTS:
+    print_head("Web hosts", "way", "in a second", *_PARTS)
+    grown: dict[str, dict[str, float]] = {}
+    for count in _HOSTS:
         with _running(gateway, count) as hosts:
-            clients = [Client(hosts[number % count]) for number in range(CONNECTIONS)]
+            connections = [(Client(hosts[number % count]), account) for number, account in enumerate(accounts)]
             for way, send, requests in (("reads", read, reads), ("changes", change, changes)):
-                _send_all(clients, send, CONNECTIONS * 4)  # warm-up: opens connections and fills caches
-                yield _measure(domain, hosts, way, partial(_send_all, clients, send, requests))
+                on_each(connections, 4, send)  # warm-up: opens connections and fills caches
+                each = requests // _CONNECTIONS
+                work = partial(on_each, connections, each, send)
+                rate, used, grown[way] = _measure(domain, hosts, each * _CONNECTIONS, work)
+                print_row(count, way, f"{rate:.0f}", *(f"{used[part]:.2f}" for part in _PARTS))
+    print_head("Table", "way", "octets of one request")
+    for way, tables in grown.items():
+        for table, size in sorted(tables.items(), key=lambda item: -item[1]):
+            if size >= 1:
+                print_row(table, way, f"{size:.0f}")
 
 
 @contextmanager
@@ -77,31 +84,24 @@ def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
         yield hosts
 
 
-def _measure(domain: Domain, hosts: Sequence[Gateway], way: str, work: Callable[[], int]) -> Shared:
+def _measure(
+    domain: Domain, hosts: Sequence[Gateway], requests: int, work: Callable[[], object]
+) -> tuple[float, dict[str, float], dict[str, float]]:
+    """Return requests in a second, and for each request processor milliseconds by part and octets by table.
+
+    The octets are those of indexes and dead rows, too.
+    """
     processes = {**domain.processes, **{part: root for host in hosts for part, root in host.processes.items()}}
     with psycopg.connect(hosts[0].live.environment["DATABASE_URL"], autocommit=True) as database:
         sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
         before, own = processor_seconds(processes), sum(os.times()[:2])
         began = time.perf_counter()
-        sent = work()
+        work()
         seconds = time.perf_counter() - began
-        own = sum(os.times()[:2]) - own
+        used = defaultdict(float, clients=(sum(os.times()[:2]) - own) * 1000 / requests)
         time.sleep(_SETTLED_AFTER)
         after = processor_seconds(processes)
-        grown = {table: (size - sizes.get(table, 0)) / sent for table, size in database.execute(_TABLES).fetchall()}
-    used: dict[str, float] = {"clients": own / sent * 1000}
-    for part in processes:
-        name = "web" if part.startswith("web") else part
-        used[name] = used.get(name, 0.0) + (after[part] - before[part]) / sent * 1000
-    return Shared(len(hosts), way, sent / seconds, used, {table: size for table, size in grown.items() if size >= 1})
-
-
-def _send_all(clients: Sequence[Client], send: Send, requests: int) -> int:
-    each = max(1, requests // len(clients))
-
-    def send_each(client: Client, connection: int) -> None:
-        for number in range(each):
-            send(client, connection, number)
-
-    in_threads([partial(send_each, client, connection) for connection, client in enumerate(clients)])
-    return each * len(clients)
+        grown = {table: (size - sizes.get(table, 0)) / requests for table, size in database.execute(_TABLES)}
+    for part, root_seconds in after.items():
+        used[part.rstrip("0123456789")] += (root_seconds - before[part]) * 1000 / requests
+    return requests / seconds, used, grown

@@ -1,4 +1,4 @@
-"""Measures single reads: people and scratch accounts, on one connection and on eight, with If-None-Match, by agents.
+"""Single reads: people and scratch accounts, on one connection and on several, with If-None-Match, by agents.
 
 An agent's `read_object` call is measured against the same read on `/api`, in both generations of the protocol.
 """
@@ -9,24 +9,20 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import ldap
 
-from bench.client import Client, expect, in_threads
+from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway, running_web
-from bench.turns import RAW, Figure, Measure, Way
+from bench.turns import RAW, Way
 from lab.directory import Connection
 
 ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
 """The attributes that are read."""
-ACCOUNTS = 50
-_RECORDED_WITHIN = 1.2
-"""How long it takes until a read is recorded."""
-
-Accounts = Callable[[Domain, int], list[uuid.UUID]]
+_ACCOUNTS = 50
 
 
 def people(domain: Domain, count: int) -> list[uuid.UUID]:
@@ -39,66 +35,43 @@ def scratch(domain: Domain, count: int) -> list[uuid.UUID]:
     return domain.add_users(domain.add_unit("Reads"), count)
 
 
-def path_of(item: uuid.UUID) -> str:
-    return f"/api/ad/users/{item}?attributes={','.join(ATTRIBUTES)}"
+def paths_of(items: Sequence[uuid.UUID]) -> list[str]:
+    return [f"/api/ad/users/{item}?attributes={','.join(ATTRIBUTES)}" for item in items]
 
 
-def raw_reads(domain: Domain, ids: Sequence[uuid.UUID], connections: int, each: int) -> Way:
-    def read(connection: Connection) -> None:
-        for number in range(each):
-            connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
+def compare_reads(
+    accounts: Callable[[Domain, int], list[uuid.UUID]],
+    connections: int,
+    count: int,
+    domain: Domain,
+    gateways: list[Gateway],
+) -> dict[str, Way]:
+    """Reads of these accounts on a number of connections, `count` reads per round in total."""
+    ids, each = accounts(domain, min(_ACCOUNTS, count)), count // connections
+
+    def read(connection: Connection, number: int) -> None:
+        connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
 
     opened = [domain.bind() for _ in range(connections)]
-    return Way(partial(in_threads, [partial(read, connection) for connection in opened]))
+    ways = {gateway.name: _reads_of(gateway, ids, each, connections) for gateway in gateways}
+    return {RAW: Way(partial(on_each, opened, each, read)), **ways}
 
 
-def gateway_reads(
-    gateway: Gateway, ids: Sequence[uuid.UUID], connections: int, each: int, *, url: str | None = None
-) -> Way:
-    paths = [path_of(item) for item in ids]
+def _reads_of(gateway: Gateway, ids: Sequence[uuid.UUID], each: int, connections: int = 1) -> Way:
+    paths = paths_of(ids)
 
-    def read(client: Client) -> None:
-        for number in range(each):
-            expect(client.send("GET", paths[number % len(paths)]))
+    def read(client: Client, number: int) -> None:
+        expect(client.send("GET", paths[number % len(paths)]))
 
-    clients = [Client(gateway, url) for _ in range(connections)]
-    return Way(partial(in_threads, [partial(read, client) for client in clients]))
+    return Way(partial(on_each, [Client(gateway) for _ in range(connections)], each, read))
 
 
-def _known_reads(gateway: Gateway, ids: Sequence[uuid.UUID], each: int) -> Way:
-    """Conditional reads of objects that the client already has."""
-    client = Client(gateway)
-    known = [
-        (path_of(item), f"If-None-Match: {expect(client.send('GET', path_of(item))).header('ETag')}\r\n")
-        for item in ids
-    ]
-
-    def read() -> None:
-        for number in range(each):
-            path, header = known[number % len(known)]
-            expect(client.send("GET", path, headers=header), 304)
-
-    return Way(read)
-
-
-def measure_reads(accounts: Accounts, connections: int, count: int) -> Measure:
-    """Reads of these accounts on a number of connections, `count` reads per round in total."""
-    each = count // connections
-
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        ids = accounts(domain, min(ACCOUNTS, count))
-        ways = {gateway.name: gateway_reads(gateway, ids, connections, each) for gateway in gateways}
-        return {RAW: raw_reads(domain, ids, connections, each), **ways}
-
-    figure, target = (Figure.ADDED, 1.0) if connections == 1 else (Figure.SHARE, 0.5)
-    return Measure(
-        name=f"read of {accounts.__name__} on {connections} connection{'s' if connections > 1 else ''}",
-        figure=figure,
-        target=target,
-        prepare=prepare,
-        requests=each * connections,
-        settle=_RECORDED_WITHIN,
-    )
+def compare_bare_reads(
+    bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]
+) -> dict[str, Way]:
+    """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
+    bare = replace(gateways[0], name="bare function", base_url=bare_url)
+    return compare_reads(people, connections, count, domain, [bare])
 
 
 @contextmanager
@@ -117,43 +90,22 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
         yield url
 
 
-def measure_bare_reads(bare_url: str, connections: int, count: int) -> Measure:
-    """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
-    each = count // connections
+def compare_known_reads(count: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+    """Reads of objects that the client has, answered with 304, against full ones, both through the gateway."""
+    ids = people(domain, min(_ACCOUNTS, count))
 
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        ids = people(domain, min(ACCOUNTS, count))
-        return {
-            RAW: raw_reads(domain, ids, connections, each),
-            "bare function": gateway_reads(gateways[0], ids, connections, each, url=bare_url),
-        }
+    def known_reads_of(gateway: Gateway) -> Way:
+        client = Client(gateway)
+        known = [(path, expect(client.send("GET", path)).header("ETag")) for path in paths_of(ids)]
 
-    return Measure(
-        f"read of people on {connections} connections without a gateway",
-        Figure.SHARE,
-        None,
-        prepare,
-        each * connections,
-    )
+        def read(client: Client, number: int) -> None:
+            path, tag = known[number % len(known)]
+            expect(client.send("GET", path, headers=f"If-None-Match: {tag}\r\n"), 304)
 
+        return Way(partial(on_each, [client], count, read))
 
-def measure_known_reads(count: int) -> Measure:
-    """A read that is answered with 304 against a full one, both through the gateway."""
-
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        ids = people(domain, min(ACCOUNTS, count))
-        ways = {gateway.name: _known_reads(gateway, ids, count) for gateway in gateways}
-        return {RAW: gateway_reads(gateways[0], ids, 1, count), **ways}
-
-    return Measure(
-        name="304 by `If-None-Match`",
-        figure=Figure.TIMES,
-        target=0.8,
-        prepare=prepare,
-        requests=count,
-        settle=_RECORDED_WITHIN,
-        reference="full read",
-    )
+    ways = {gateway.name: known_reads_of(gateway) for gateway in gateways}
+    return {RAW: _reads_of(gateways[0], ids, count), **ways}
 
 
 _TOKEN = """\
@@ -178,51 +130,26 @@ _ENVELOPE = {
 }
 
 
-class AgentClient(Client):
-    """One keep-alive connection of an agent."""
+def compare_agent_reads(count: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+    """Reads of people by an agent's tool on one connection, in both generations of the protocol."""
+    ids = people(domain, min(_ACCOUNTS, count))
 
-    def __init__(self, gateway: Gateway) -> None:
-        super().__init__(gateway)
-        token = gateway.live.run([sys.executable, "-c", _TOKEN, f"{gateway.base_url}/mcp"]).strip()
-        host = urlsplit(gateway.base_url).netloc
-        self._head = f"Host: {host}\r\nAuthorization: Bearer {token}\r\nAccept: application/json, text/event-stream\r\n"
-
-    def read(self, item: uuid.UUID, *, envelope: bool) -> None:
-        """Read a user; ends the benchmark if it is refused."""
-        params = {"name": "read_object", "arguments": {"kind": "users", "id": str(item), "attributes": ATTRIBUTES}}
+    def read(client: Client, number: int, *, envelope: bool) -> None:
+        arguments = {"kind": "users", "id": str(ids[number % len(ids)]), "attributes": ATTRIBUTES}
+        params: dict[str, object] = {"name": "read_object", "arguments": arguments}
         headers = "MCP-Protocol-Version: 2025-11-25\r\n"
         if envelope:
             params["_meta"] = _ENVELOPE
             headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: read_object\r\n"
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        answer = expect(self.send("POST", "/mcp", json.dumps(message).encode(), headers))
+        answer = expect(client.send("POST", "/mcp", json.dumps(message).encode(), headers))
         if b'"isError":false' not in answer.body:
             raise SystemExit(f"an agent's read was answered with {answer.body[:500]!r}")
 
-
-def measure_agent_reads(count: int) -> Measure:
-    """Reads of people by an agent's tool on one connection, `count` per round."""
-
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        ids = people(domain, min(ACCOUNTS, count))
-
-        def read(client: AgentClient, *, envelope: bool) -> None:
-            for number in range(count):
-                client.read(ids[number % len(ids)], envelope=envelope)
-
-        ways = {RAW: gateway_reads(gateways[0], ids, 1, count)}
-        for gateway in (each for each in gateways if each.live.release.has_agents):
-            client = AgentClient(gateway)
-            ways[gateway.name] = Way(partial(read, client, envelope=False))
-            ways[f"{gateway.name}, envelope"] = Way(partial(read, client, envelope=True))
-        return ways
-
-    return Measure(
-        name="`read_object` by an agent",
-        figure=Figure.TIMES,
-        target=1.5,
-        prepare=prepare,
-        requests=count,
-        settle=_RECORDED_WITHIN,
-        reference="the read on /api",
-    )
+    ways = {RAW: _reads_of(gateways[0], ids, count)}
+    for gateway in (each for each in gateways if each.live.release.has_agents):
+        token = gateway.live.run([sys.executable, "-c", _TOKEN, f"{gateway.base_url}/mcp"]).strip()
+        agent = Client(gateway, f"Authorization: Bearer {token}\r\nAccept: application/json, text/event-stream")
+        for name, envelope in ((gateway.name, False), (f"{gateway.name}, envelope", True)):
+            ways[name] = Way(partial(on_each, [agent], count, partial(read, envelope=envelope)))
+    return ways

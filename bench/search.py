@@ -1,25 +1,24 @@
-"""Measures searches with twenty attributes: a page of a thousand users, eight of these at once, a stream of all."""
+"""Searches with twenty attributes: a page of a thousand users, several of these at once, a stream of all."""
 
-import http.client
 import os
 import subprocess
 import time
-from contextlib import closing
 from functools import partial
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import ldap
 
-from bench.client import Client, expect, in_threads
+from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway
-from bench.turns import RAW, Figure, Measure, Way
+from bench.turns import RAW, Way
+from lab.directory import Connection
+from lab.http import Http
 
 # As an identity synchronisation would request.
 ATTRIBUTES = (
-    *("objectGUID", "objectSid", "objectClass", "sAMAccountName", "userPrincipalName", "userAccountControl"),
-    *("whenCreated", "whenChanged", "pwdLastSet", "accountExpires", "cn", "displayName", "givenName", "sn", "mail"),
-    *("telephoneNumber", "title", "department", "company", "employeeID"),
-)
+    "objectGUID objectSid objectClass sAMAccountName userPrincipalName userAccountControl whenCreated whenChanged"
+    " pwdLastSet accountExpires cn displayName givenName sn mail telephoneNumber title department company employeeID"
+).split()
 FILTER = "(&(objectClass=user)(!(objectClass=computer)))"
 
 
@@ -48,86 +47,57 @@ def add_people(domain: Domain, count: int) -> str:
     return unit
 
 
-def _raw_search(domain: Domain, unit: str, expected: int) -> Way:
-    connection = domain.bind()
-
-    def search() -> None:
-        found = len(connection.search_ext_s(unit, ldap.SCOPE_SUBTREE, FILTER, list(ATTRIBUTES)))
-        if found != expected:
-            raise SystemExit(f"{found} of {expected} users were found")
-
-    return Way(search)
+def _require(found: int, expected: int) -> None:
+    if found != expected:
+        raise SystemExit(f"{found} of {expected} users were found")
 
 
-def _command_line_search(domain: Domain, unit: str) -> Way:
+def _search_raw(unit: str, users: int, connection: Connection, _: int = 0) -> None:
+    _require(len(connection.search_ext_s(unit, ldap.SCOPE_SUBTREE, FILTER, ATTRIBUTES)), users)
+
+
+def _search_page(unit: str, users: int, client: Client, _: int = 0) -> None:
+    """Fetch a page, and retry while other large searches are under way."""
+    path = f"/api/ad/users?pageSize={users}&base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
+    while (answer := client.send("GET", path)).status == 429:
+        time.sleep(0.05)
+    _require(expect(answer).body.count(b'"kind":"user"'), users)
+
+
+def _search_by_command(domain: Domain, unit: str) -> None:
     command = [
         *("ldapsearch", "-H", domain.url, "-x", "-LLL", "-o", "ldif-wrap=no"),
         *("-D", domain.bind_dn, "-w", domain.bind_password, "-b", unit, FILTER, *ATTRIBUTES),
     ]
     environment = {**os.environ, "LDAPTLS_CACERT": str(domain.ca_file)}
-    return Way(lambda: subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL))
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def _page_search(client: Client, unit: str, expected: int) -> None:
-    """Fetch a page, and retry while other large searches are under way."""
-    path = f"/api/ad/users?pageSize={expected}&base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
-    while (answer := client.send("GET", path)).status == 429:
-        time.sleep(0.05)
-    found = expect(answer).body.count(b'"kind":"user"')
-    if found != expected:
-        raise SystemExit(f"{found} of {expected} users were found")
+def compare_searches(users: int, at_once: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+    """A page of users raw and through the gateway, several at once; a single one by an `ldapsearch` process, too.
+
+    The memory of web processes shows what several leave behind.
+    """
+    unit = add_people(domain, users)
+    connections = [domain.bind() for _ in range(at_once)]
+    ways = {RAW: Way(partial(on_each, connections, 1, partial(_search_raw, unit, users)))}
+    if at_once == 1:
+        ways["ldapsearch"] = Way(partial(_search_by_command, domain, unit))
+    for gateway in gateways:
+        clients = [Client(gateway) for _ in range(at_once)]
+        ways[gateway.name] = Way(partial(on_each, clients, 1, partial(_search_page, unit, users)))
+    return ways
 
 
-def measure_search(users: int) -> Measure:
-    """A page of users: raw, by an `ldapsearch` process, and through the gateway."""
-
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        unit = add_people(domain, users)
-        ways = {RAW: _raw_search(domain, unit, users), "ldapsearch": _command_line_search(domain, unit)}
-        for gateway in gateways:
-            ways[gateway.name] = Way(partial(_page_search, Client(gateway), unit, users))
-        return ways
-
-    return Measure(f"search of {users} × {len(ATTRIBUTES)} attributes", Figure.SHARE, 0.8, prepare, rounds=9)
-
-
-def measure_searches_at_once(users: int, searches: int = 8) -> Measure:
-    """Several such searches at once; the memory of web processes shows what they leave behind."""
-
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        unit = add_people(domain, users)
-        raws = [_raw_search(domain, unit, users) for _ in range(searches)]
-        ways = {RAW: Way(partial(in_threads, [way.work for way in raws]))}
-        for gateway in gateways:
-            pages = [partial(_page_search, Client(gateway), unit, users) for _ in range(searches)]
-            ways[gateway.name] = Way(partial(in_threads, pages))
-        return ways
-
-    name = f"{searches} searches of {users} × {len(ATTRIBUTES)} at once"
-    return Measure(name, Figure.SHARE, None, prepare, requests=searches, rounds=3)
-
-
-def _stream(gateway: Gateway, unit: str, expected: int) -> None:
-    parts = urlsplit(gateway.base_url)
-    path = f"/api/ad/users?base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
-    with closing(http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=300)) as connection:
-        connection.request("GET", path, headers={"X-API-Key": gateway.api_key, "Accept": "application/x-ndjson"})
-        answer = connection.getresponse()
-        lines = 0
-        while part := answer.read1(1 << 18):
-            lines += part.count(b"\n")
-    if answer.status != 200 or lines != expected:
-        raise SystemExit(f"a stream was answered with {answer.status} and {lines} of {expected} users")
-
-
-def measure_stream(count: int) -> Measure:
+def compare_streams(users: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
     """A stream of users as NDJSON; adding them takes most of the time."""
+    unit = add_people(domain, users)
+    path = f"/api/ad/users?base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
 
-    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
-        unit = add_people(domain, count)
-        ways = {RAW: _raw_search(domain, unit, count)}
-        for gateway in gateways:
-            ways[gateway.name] = Way(partial(_stream, gateway, unit, count))
-        return ways
+    def stream(gateway: Gateway) -> None:
+        headers = {"X-API-Key": gateway.api_key, "Accept": "application/x-ndjson"}
+        answer = Http(gateway.base_url, headers).send("GET", path)
+        _require(answer.body.count(b"\n") if answer.status == 200 else 0, users)
 
-    return Measure(f"stream of {count} (NDJSON)", Figure.TIMES, 1.25, prepare, rounds=5)
+    ways = {gateway.name: Way(partial(stream, gateway)) for gateway in gateways}
+    return {RAW: Way(partial(_search_raw, unit, users, domain.bind())), **ways}

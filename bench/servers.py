@@ -8,8 +8,9 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import ldap
@@ -17,13 +18,13 @@ import ldap
 from lab.accounts.making import make_accounts
 from lab.commands import PROJECT, web_command
 from lab.company import FILL_DOMAIN
-from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, open_connection, random_name
-from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, reserved_address
+from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, Directory, open_connection, random_name
 from lab.domain import Domain as AnyDomain
+from lab.domain import running_domain as running_empty_domain
 from lab.gateway import LiveGateway, gateway_settings, running_stores
 from lab.processes import run
 from lab.releases import THIS_TREE, Release
-from lab.samba.controller import SERVICE_ACCOUNT, SYSTEM_PYTHON, DomainController
+from lab.samba.controller import SYSTEM_PYTHON, DomainController
 from lab.services import Service, free_port, is_port_free
 
 DATABASES = ("sqlite", "postgresql")
@@ -39,6 +40,10 @@ _DURABLE = (
 class Domain(AnyDomain):
     """The domain for raw measurements and for the gateways."""
 
+    @cached_property
+    def _directory(self) -> Directory:
+        return self.connect()
+
     @property
     def processes(self) -> dict[str, int]:
         """The domain controller's first process."""
@@ -52,17 +57,14 @@ class Domain(AnyDomain):
 
     def find_people(self, count: int) -> list[uuid.UUID]:
         """The objectGUIDs of enabled accounts with groups and passwords."""
-        found = self.bind().search_ext_s(
-            f"OU=Staff,{self.base_dn}", ldap.SCOPE_SUBTREE, _STAFF_IN_GROUPS, ["objectGUID"]
-        )
+        found = _guids_of(self.bind(), f"OU=Staff,{self.base_dn}", _STAFF_IN_GROUPS)
         if len(found) < count:
             raise SystemExit(f"{len(found)} of {count} people are in the domain")
-        return [_guid_of(attributes) for _, attributes in found[:count]]
+        return found[:count]
 
     def add_unit(self, name: str) -> str:
         """Add an organizational unit with this name prefix; return its distinguished name."""
-        with closing(self.connect()) as directory:
-            return directory.add_unit(random_name(name))
+        return self._directory.add_unit(random_name(name))
 
     def add_users(
         self, unit: str, count: int, attributes_of: Callable[[int], Mapping[str, str]] = lambda _: {}
@@ -86,44 +88,44 @@ class Domain(AnyDomain):
                 connection.result3(under_way.pop(0))
         for message in under_way:
             connection.result3(message)
-        found = connection.search_ext_s(unit, ldap.SCOPE_ONELEVEL, "(objectClass=user)", ["objectGUID"])
-        return [_guid_of(attributes) for _, attributes in found]
+        return _guids_of(connection, unit, "(objectClass=user)")
 
     def add_group(self, unit: str) -> str:
         """Add an empty group; return its distinguished name."""
-        with closing(self.connect()) as directory:
-            return directory.dn(directory.add_group(parent=unit))
+        return self._directory.dn(self._directory.add_group(parent=unit))
 
     def guid_of(self, dn: str) -> uuid.UUID:
         """The objectGUID of an object."""
-        with closing(self.connect()) as directory:
-            return directory.guid(dn)
+        return self._directory.guid(dn)
+
+    def children_of(self, unit: str) -> list[str]:
+        """The distinguished names of what is directly in a unit."""
+        return list(self._directory.search("(objectClass=*)", "1.1", base=unit, scope=ldap.SCOPE_ONELEVEL))
 
 
-def _guid_of(attributes: Mapping[str, list[bytes]]) -> uuid.UUID:
-    return uuid.UUID(bytes_le=attributes["objectGUID"][0])
+def _guids_of(connection: Connection, base: str, query: str) -> list[uuid.UUID]:
+    found = connection.search_ext_s(base, ldap.SCOPE_SUBTREE, query, ["objectGUID"])
+    return [uuid.UUID(bytes_le=attributes["objectGUID"][0]) for _, attributes in found]
 
 
 @contextmanager
 def running_domain(*, people: int = 0, durable: bool = True, filler: Path = FILL_DOMAIN) -> Iterator[Domain]:
-    """Provision and start a domain in a temporary directory; nothing is left behind.
+    """Start a domain in a temporary directory; nothing is left behind.
 
     It has `people` of the demonstration's company, with groups and password settings objects, or those that another
     `filler` writes. If no writes to the directory are measured, it need not be `durable`, and is filled faster.
     """
-    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder, reserved_address() as address:
-        controller = DomainController(Path(folder) / "domain", address, durable=durable)
-        fill: list[str | Path] = [SYSTEM_PYTHON, filler, controller.directory, str(people)]
-        controller.provision(
-            administrator_password=ADMINISTRATOR_PASSWORD,
-            when_provisioned=lambda: run(fill, directory=PROJECT) if people else None,
-        )
-        controller.set_passwords({SERVICE_ACCOUNT: SERVICE_PASSWORD})
-        controller.start_and_wait()
-        try:
-            yield Domain(controller)
-        finally:
-            controller.stop()
+
+    def fill(controller: DomainController) -> None:
+        if people:
+            controller.prepare()
+            run([SYSTEM_PYTHON, filler, controller.directory, str(people)], directory=PROJECT)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder,
+        running_empty_domain(Path(folder) / "domain", durable=durable, fill=fill) as domain,
+    ):
+        yield Domain(domain.controller)
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,10 @@ class Measure:
     requests: int = 1
     rounds: int = 5
     settle: float = 0.0
-    reference: str = "raw"
+    reference: str = RAW
     """The description of the way named `RAW` in the table."""
+    is_on_both: bool = False
+    """Whether it runs on both databases."""
 
 
 def take_turns(
@@ -115,31 +117,20 @@ class Result:
     def value(self) -> float:
         return self.measure.figure.of(self.raw, self.through)
 
-    @property
-    def is_gateway(self) -> bool:
-        return bool(self.database)
-
-    @property
-    def is_reached(self) -> bool:
-        return self.measure.target is None or self.measure.figure.reaches(self.value, self.measure.target)
-
 
 def measured(measure: Measure, domain: Domain, gateways: list[Gateway]) -> list[Result]:
     """Run a measure; return a result for raw, each gateway and every other way."""
     ways = measure.prepare(domain, gateways)
-    processes = dict.fromkeys(ways, domain.processes) | {
-        gateway.name: domain.processes | gateway.processes for gateway in gateways
-    }
+    by_name = {gateway.name: gateway for gateway in gateways}
+    processes = {name: domain.processes | (by_name[name].processes if name in by_name else {}) for name in ways}
     samples = take_turns(ways, processes, rounds=measure.rounds, settle=measure.settle)
-    raw = samples[RAW].median / measure.requests
-    databases = {gateway.name: gateway.database for gateway in gateways}
     each = 1000 / (measure.rounds * measure.requests)
     return [
         Result(
-            measure=measure,
-            gateway=name,
-            database=databases.get(name, ""),
-            raw=raw,
+            measure,
+            name,
+            by_name[name].database if name in by_name else "",
+            raw=samples[RAW].median / measure.requests,
             through=sample.median / measure.requests,
             processor={part: used * each for part, used in sample.processor.items()},
         )

@@ -1,6 +1,7 @@
 """The processor time and memory of processes with their descendants (proc(5))."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +27,7 @@ def processor_seconds(roots: Mapping[str, int]) -> dict[str, float]:
     PostgreSQL backend is its own session.
     """
     processes = read_processes()
-    return {
-        name: sum(processes[member].seconds for member in _family(root, processes) if member in processes)
-        for name, root in roots.items()
-    }
+    return {name: sum(processes[member].seconds for member in _family(root, processes)) for name, root in roots.items()}
 
 
 def memory_of(root: int) -> list[Memory]:
@@ -37,22 +35,17 @@ def memory_of(root: int) -> list[Memory]:
     found = []
     for member in _family(root, read_processes()):
         place = Path("/proc") / str(member)
-        try:
-            name = (place / "comm").read_text().strip()
+        with suppress(OSError):  # it has ended
             fields = dict(line.split(":", 1) for line in (place / "smaps_rollup").read_text().splitlines()[1:])
-        except OSError:
-            continue
-        resident, proportional = (int(fields[field].split()[0]) / 1024 for field in ("Rss", "Pss"))
-        found.append(Memory(name, resident, proportional))
+            resident, proportional = (int(fields[field].split()[0]) / 1024 for field in ("Rss", "Pss"))
+            found.append(Memory((place / "comm").read_text().strip(), resident, proportional))
     return sorted(found)
 
 
 def _family(root: int, processes: Mapping[int, Process]) -> Iterator[int]:
-    children: dict[int, list[int]] = {}
+    """A process and its descendants, as far as they are there."""
+    if root in processes:
+        yield root
     for number, process in processes.items():
-        children.setdefault(process.parent, []).append(number)
-    waiting = [root]
-    while waiting:
-        member = waiting.pop()
-        yield member
-        waiting += children.get(member, ())
+        if process.parent == root:
+            yield from _family(number, processes)

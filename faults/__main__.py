@@ -66,7 +66,8 @@ def main() -> int:
     kinds: Sequence[Kind] = kinds_on(plan.database)
     if arguments.campaign != "host":
         site, kinds = partial(running_cluster, settings=SETTINGS), KINDS
-        if plan.lending:  # two processors take longer to catch up after a minute than scheduled changes may be late
+        if plan.lending.lenders:
+            # Two processors take longer to catch up after a minute than scheduled changes may be late.
             kinds = [kind for kind in KINDS if kind.name != BUSY]
         try:
             enter("faults")

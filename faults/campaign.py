@@ -5,16 +5,16 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from faults.checks import CHECKS, Story
-from faults.client import Connection
+from faults.client import Transport
 from faults.kinds import FaultInjector, FaultResult, Kind, plan_faults
-from faults.lending import Lending
+from faults.lending import NO_LENDING, Lending
 from faults.observed import Database, ObservedObject
 from faults.scene import Scene
 from faults.world import ATTRIBUTES
@@ -46,7 +46,7 @@ class Plan:
     back_within: float = 10.0
     settled_within: float = 60.0
     longest: float = math.inf
-    lending: Lending | None = None
+    lending: Lending = NO_LENDING
 
 
 @dataclass
@@ -148,7 +148,7 @@ class _Campaign:
         people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=self._plan.clients)
         servers.start()
         self._say("the load begins")
-        with self._scene.load(people, lambda: Connection(servers.base_url)) as approver:
+        with self._scene.load(people, lambda: Transport(lambda: nullcontext(servers.base_url))) as approver:
             struck = self._strike()
             self._wait_for_end()
         # What a client or the approver has asked for at the last moment.

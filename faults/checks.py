@@ -16,7 +16,6 @@ from lab.accounts.making import BUDGET
 from lab.directory import split_dn
 
 DISABLED = 0x0002
-OPEN = ("pending", "unknown")
 _AFTER_APPROVAL = ("approved", "applying", "applied", "partly-failed", "failed", "stale", "unknown")
 
 
@@ -50,9 +49,8 @@ class Story:
             self.by_request[record.request].append(record)
             if target := record.target or self._created_as(record):
                 self.by_target[target].append(record)
-                for change in record.changes:
-                    if change["attribute"] == "distinguishedName":
-                        self._by_name |= {dn.lower(): target for dn in (*change["before"], *change["after"])}
+                for before, after in record.changes_of("distinguishedName"):
+                    self._by_name |= {dn.lower(): target for dn in (*before, *after)}
 
     def named(self, dn: str) -> str:
         """The object that had this name at some time. Users are renamed and moved, but no name is ever reused."""
@@ -63,9 +61,7 @@ class Story:
         if not record.operation.endswith(".create") or record.target_dn is None:
             return None
         name = split_dn(record.target_dn)[0].partition("=")[2]
-        return next(
-            (guid for guid, seen in self.after.items() if _account_name(name) == seen.text("sAMAccountName")), None
-        )
+        return next((guid for guid, seen in self.after.items() if seen.text("sAMAccountName") == name), None)
 
     @property
     def requests(self) -> Iterator[Request]:
@@ -74,29 +70,17 @@ class Story:
             yield from diary.requests
 
 
-def _account_name(name: str) -> str:
-    return name.replace("client", "c")
-
-
 def missing_changes(story: Story) -> Iterator[str]:
-    """Yield acknowledged changes that the directory does not have."""
+    """Yield acknowledged changes that the directory does not have, and passwords that do not work."""
     for diary in story.diaries:
         unknown = diary.open_values()
         for key, value in diary.facts.items():
+            possible = {value, *unknown.get(key, ())}
             if key[0] == "password":
-                continue
-            found = _fact(story, key)
-            if found is not None and found != value and found not in unknown.get(key, ()):
+                if not any((key[1], password) in story.can_sign_in for password in possible):
+                    yield f"{diary.client}: the password of {key[1]} is not {value!r}"
+            elif (found := _fact(story, key)) is not None and found not in possible:
                 yield f"{diary.client}: {' '.join(key)} is {found!r} and should be {value!r}"
-        yield from _wrong_passwords(story, diary, unknown)
-
-
-def _wrong_passwords(story: Story, diary: Diary, unknown: Mapping[Key, set[str]]) -> Iterator[str]:
-    for key, value in diary.facts.items():
-        if key[0] == "password" and not any(
-            (key[1], password) in story.can_sign_in for password in {value, *unknown.get(key, ())}
-        ):
-            yield f"{diary.client}: the password of {key[1]} is not {value!r}"
 
 
 def _fact(story: Story, key: Key) -> str | None:
@@ -135,7 +119,7 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
 
 
 def _is_recorded(records: Iterable[Record], action: str) -> bool:
-    return any(record.operation.endswith(action) and record.outcome in ("succeeded", *OPEN) for record in records)
+    return any(record.operation.endswith(action) and (record.is_made or record.is_open) for record in records)
 
 
 def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
@@ -146,8 +130,8 @@ def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
     records = story.by_target.get(guid, [])
     for name in TRACKED:
         first = old.versions[name] if old else story.calibration.created[name]
-        told = sum(_step(story, record, name) for record in records if record.outcome == "succeeded")
-        possible = sum(_step(story, record, name) for record in records if record.outcome in OPEN)
+        told = sum(_step(story, record, name) for record in records if record.is_made)
+        possible = sum(_step(story, record, name) for record in records if record.is_open)
         yield name, seen.versions[name] - first - told, possible
 
 
@@ -157,37 +141,28 @@ def _step(story: Story, record: Record, name: str) -> int:
         return 0
     if name == "name" and record.operation.endswith((".rename", ".move")):
         return story.calibration.steps[name, record.operation.partition(".")[2]]
-    for change in record.changes:
-        if change["attribute"] == name:
-            shape = "set" if not change["before"] else "swap" if change["after"] else "clear"
-            return story.calibration.steps[name, shape]
+    for before, after in record.changes_of(name):
+        return story.calibration.steps[name, "set" if not before else "swap" if after else "clear"]
     return 0
 
 
 def _unexplained_values(story: Story, guid: str) -> Iterator[str]:
     """Yield attributes whose records do not lead from the first value to the current one. All values are unique."""
     seen, old = story.after[guid], story.before.get(guid)
-    for name in ATTRIBUTES:
-        path = [
-            (change["before"][0] if change["before"] else ABSENT, change["after"][0] if change["after"] else ABSENT)
-            for record in story.by_target.get(guid, [])
-            if record.outcome == "succeeded" and not record.operation.endswith(".delete")
-            for change in record.changes
-            if change["attribute"] == name
-        ]
-        possible = {
-            change["after"][0] if change["after"] else ABSENT
-            for record in story.by_target.get(guid, [])
-            if record.outcome in OPEN
-            for change in record.changes
-            if change["attribute"] == name
-        }
-        ends = Counter(after for _, after in path)
-        ends[old.text(name) if old else ABSENT] += 1
-        ends.subtract(before for before, _ in path)
+    for name in () if seen.is_deleted else ATTRIBUTES:
+        first = old.text(name) if old else ABSENT
+        # What was set and not yet replaced, by the records of success.
+        ends, possible = Counter([first]), set()
+        for record in story.by_target.get(guid, []):
+            for before, after in record.changes_of(name):
+                if record.is_made:
+                    ends.update(after or [ABSENT])
+                    ends.subtract(before or [ABSENT])
+                elif record.is_open:
+                    possible.update(after or [ABSENT])
         last = [value for value, count in ends.items() if count > 0]
         now = seen.text(name)
-        if not seen.is_deleted and [now] != last and now not in possible:
+        if [now] != last and now not in possible:
             yield f"{seen.dn}: {name} is {now!r} and its records end with {last}"
 
 
@@ -199,13 +174,12 @@ def _unexplained_members(story: Story) -> Iterator[str]:
         now = {names.get(dn.decode().lower(), dn.decode()) for dn in group.values.get("member", ())}
         balance, possible = Counter[str](), set()
         for record in story.by_target.get(guid, []):
-            for change in (each for each in record.changes if each["attribute"] == "member"):
-                added = {story.named(dn) for dn in change["after"]}
-                removed = {story.named(dn) for dn in change["before"]}
-                if record.outcome == "succeeded":
+            for before, after in record.changes_of("member"):
+                added, removed = ({story.named(dn) for dn in values} for values in (after, before))
+                if record.is_made:
                     balance.update(added)
                     balance.subtract(removed)
-                elif record.outcome in OPEN:
+                elif record.is_open:
                     possible |= added | removed
         told = {user for user, count in balance.items() if count > 0}
         for user in (now ^ told) - possible:
@@ -215,9 +189,7 @@ def _unexplained_members(story: Story) -> Iterator[str]:
 def changes_applied_twice(story: Story) -> Iterator[str]:
     """Yield requests that made several changes by their records, and passwords by their versions."""
     for request, records in story.by_request.items():
-        counts = Counter(
-            (record.target or record.target_dn, record.index) for record in records if record.outcome == "succeeded"
-        )
+        counts = Counter((record.target or record.target_dn, record.index) for record in records if record.is_made)
         for (target, _), count in counts.items():
             if count > 1:
                 yield f"{request} changed {target} {count} times"
@@ -234,7 +206,7 @@ def untrue_records(story: Story) -> Iterator[str]:
             if excess < 0:
                 yield f"{seen.dn}: {name} has {-excess} versions less than its records tell of"
         gone = [record for record in story.by_target.get(guid, []) if record.operation.endswith(".delete")]
-        if not seen.is_deleted and any(record.outcome == "succeeded" for record in gone):
+        if not seen.is_deleted and any(record.is_made for record in gone):
             yield f"{seen.dn} is there and was deleted according to a record"
 
 
@@ -246,13 +218,13 @@ def untold_changes(story: Story) -> Iterator[str]:
     """
     for request in story.requests:
         done = [effect for effect in request.effects if effect.outcome is Outcome.DONE and not effect.was_unchanged]
-        told = [record for record in story.by_request[request.id] if record.outcome == "succeeded"]
+        told = [record for record in story.by_request[request.id] if record.is_made]
         targets = {record.target for record in told} | {record.target_dn for record in told}
         for effect in done:
             target = effect.objects[0]
             if target in targets or (effect.key[0] == "exists" and told):
                 continue
-            if effect.index is None and told and request.run is None and not request.operation.endswith("-accounts"):
+            if effect.index is None and told and not request.operation.endswith("-accounts"):
                 continue
             yield f"{request.id} {request.operation}: nothing tells of {' '.join(effect.key)} = {effect.value!r}"
 
@@ -266,7 +238,7 @@ def untrue_unchanged(story: Story) -> Iterator[str]:
     for diary in story.diaries:
         known, possible = dict(diary.initial), defaultdict[Key, set[str]](set)
         for request in diary.requests:
-            made = {each.target for each in story.by_request[request.id] if each.outcome in ("succeeded", *OPEN)}
+            made = {each.target for each in story.by_request[request.id] if (each.is_made or each.is_open)}
             for effect in request.effects:
                 is_explained = effect.value in possible[effect.key] or effect.objects[-1] in made
                 if effect.was_unchanged and known.get(effect.key) != effect.value and not is_explained:
@@ -283,7 +255,7 @@ def refused_changes_made(story: Story) -> Iterator[str]:
     for request in story.requests:
         if request.outcomes == {Outcome.REFUSED}:
             for record in story.by_request[request.id]:
-                if record.outcome == "succeeded":
+                if record.is_made:
                     yield f"{request.id} {request.operation} was refused and made ({record.id})"
 
 
@@ -296,9 +268,7 @@ def runs_not_completed(story: Story) -> Iterator[str]:
 
 def approvals_not_applied(story: Story) -> Iterator[str]:
     """Yield approved changes that were not applied exactly once."""
-    applied = Counter(
-        record.change_request for record in story.records if record.change_request and record.outcome == "succeeded"
-    )
+    applied = Counter(record.change_request for record in story.records if record.change_request and record.is_made)
     decided = {each for each, decision in story.decisions.items() if decision == "approve"}
     for each, (status, code) in story.change_requests.items():
         is_approved = each in decided or status in _AFTER_APPROVAL
@@ -311,14 +281,14 @@ def approvals_not_applied(story: Story) -> Iterator[str]:
 def made_before_their_time(story: Story) -> Iterator[str]:
     """Yield scheduled changes that were made, or taken back, before they were due."""
     due = {each.id: each.due_at for each in story.scheduled}
-    for record in (each for each in story.records if each.outcome == "succeeded"):
+    for record in (each for each in story.records if each.is_made):
         if record.change_request in due and record.at < due[record.change_request] - _CLOCKS_AGREE_TO:
             yield f"change request {record.change_request} was due at {due[record.change_request]}, made at {record.at}"
 
 
 def never_made(story: Story) -> Iterator[str]:
     """Yield ends and beginnings that did not come at all. The end of a change that was not made is cancelled."""
-    made = {record.id for record in story.records if record.outcome == "succeeded"}
+    made = {record.id for record in story.records if record.is_made}
     for each in story.scheduled:
         if each.status != "applied" and not (each.status == "cancelled" and each.ends not in made):
             yield f"change request {each.id} was due at {each.due_at} and is {each.status}"
@@ -335,7 +305,7 @@ def made_late(story: Story) -> Iterator[str]:
 
 def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
     """Each end and beginning, and when it came."""
-    made = {record.change_request: record.at for record in story.records if record.outcome == "succeeded"}
+    made = {record.change_request: record.at for record in story.records if record.is_made}
     for each in story.scheduled:
         if each.status == "applied" and each.id in made:
             yield each, made[each.id].timestamp()
@@ -343,7 +313,7 @@ def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
 
 def not_on_their_own_clocks(story: Story) -> Iterator[str]:
     """Yield ends whose time was not counted from the moment when their change was made."""
-    made = {record.id: record.at for record in story.records if record.outcome == "succeeded"}
+    made = {record.id: record.at for record in story.records if record.is_made}
     for each in story.scheduled:
         if each.ends in made and abs(each.due_at - LASTS - made[each.ends]) > _CLOCKS_AGREE_TO:
             yield f"the change of {made[each.ends]} was to end at {each.due_at}"

@@ -6,10 +6,12 @@
 import http.client
 import random
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
-from faults.diary import Attempt, Diary, Effect, Outcome, Request
-from lab.http import Answer, Http, LoadBalancer
+from faults.diary import YES, Attempt, Diary, Outcome, Request
+from lab.http import Answer, Http
 
 RETRY_SECONDS = 12.0
 """How long a client retries before it does something else and returns to the request later."""
@@ -17,8 +19,9 @@ RETRY_SECONDS = 12.0
 PAUSE_SECONDS = 5.0
 """How much later."""
 
-ENDED_WITHOUT_CHANGE = ("rejected", "expired", "cancelled", "failed", "stale")
-"""States of a change request that will never be applied."""
+_WITHOUT_CHANGE = ("rejected", "expired", "cancelled", "failed", "stale")
+_ENDS = {"applied": Outcome.DONE, "partly-failed": Outcome.OPEN, **dict.fromkeys(_WITHOUT_CHANGE, Outcome.REFUSED)}
+"""What the last states of a change request tell."""
 
 NOT_NOW = float("inf")
 """The pause when only somebody else can make progress."""
@@ -33,41 +36,24 @@ LOST = Answer(0, {}, None)
 """Stands for the answer when the connection is lost."""
 
 
-class Transport(Protocol):
-    """The way of a client's requests to the gateway."""
+class Transport:
+    """A client's way to the gateway: one kept connection to each server that `choose_server` yields for a request."""
+
+    def __init__(self, choose_server: Callable[[], AbstractContextManager[str]]) -> None:
+        self._choose_server = choose_server
+        self._connections: dict[str, Http] = {}
 
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One exchange; never raises for a server that went away."""
-
-
-class Connection:
-    """One keep-alive connection, reopened when it was lost."""
-
-    def __init__(self, base_url: str) -> None:
-        self._http = Http(base_url, timeout=ANSWER_SECONDS)
-
-    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        """One exchange; never raises for a server that went away."""
-        try:
-            answer = self._http.send(method, path, body, headers)
-        except (OSError, http.client.HTTPException):
-            self._http.close()
-            return LOST
+        with self._choose_server() as url:
+            connection = self._connections.setdefault(url, Http(url, timeout=ANSWER_SECONDS))
+            try:
+                answer = connection.send(method, path, body, headers)
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                return LOST
         is_problem = "json" in answer.headers.get("content-type", "")
         return LOST if answer.status in _BALANCER_STATUSES and not is_problem else answer
-
-
-class Balanced:
-    """A client's way through a load balancer."""
-
-    def __init__(self, balancer: LoadBalancer) -> None:
-        self._balancer = balancer
-        self._connections: dict[str, Connection] = {}
-
-    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        """One exchange; never raises for a server that went away."""
-        with self._balancer.next_server() as url:
-            return self._connections.setdefault(url, Connection(url)).send(method, path, body, headers)
 
 
 class Client:
@@ -76,41 +62,37 @@ class Client:
     def __init__(self, diary: Diary, http: Transport, choices: random.Random) -> None:
         self.diary = diary
         self.choices = choices
-        self._http = http
-        self._unfinished: list[Request] = []
-
-    @property
-    def unfinished(self) -> list[Request]:
+        self.unfinished: list[Request] = []
         """Requests whose result the client does not know yet."""
-        return self._unfinished
+        self._http = http
 
     @property
     def busy(self) -> set[str]:
         """The objects of unfinished requests, which a sensible client leaves alone."""
-        return {name for request in self._unfinished for name in request.objects}
+        return {name for request in self.unfinished for name in request.objects}
 
     def complete(self, request: Request) -> None:
         """Send a new request, with retries for a while."""
         self.diary.requests.append(request)
-        self._unfinished.append(request)
+        self.unfinished.append(request)
         self._retry(request)
 
     def resume_unfinished(self) -> None:
         """Retry unfinished requests that are due."""
-        for request in tuple(self._unfinished):
+        for request in tuple(self.unfinished):
             if time.monotonic() >= request.retry_at:
                 self._retry(request)
 
     def _retry(self, request: Request) -> None:
         deadline = time.monotonic() + RETRY_SECONDS
         while not request.is_over and time.monotonic() < deadline:
-            pause = self._poll(request) if request.change_request or request.run else self._send(request)
+            pause = self._poll(request) if request.progress else self._send(request)
             if request.is_over or pause > deadline - time.monotonic():
                 break
             time.sleep(pause)
         request.retry_at = time.monotonic() + PAUSE_SECONDS
         if request.is_over:
-            self._unfinished.remove(request)
+            self.unfinished.remove(request)
             self.diary.add_facts(request)
 
     def _send(self, request: Request) -> float:
@@ -131,13 +113,10 @@ class Client:
             return self.choices.uniform(0.2, 1.0)
         if status >= 500:
             return min(float(answer.headers.get("retry-after", "1")), 2.0)
-        if status == 202 and "changeRequest" in answer.body:
-            request.change_request = answer.body["changeRequest"]["id"]
-            for each in request.effects:
-                each.outcome = Outcome.WAITING
-            return NOT_NOW
         if status == 202:
-            request.run = answer.body["runId"]
+            request.progress = _progress_of(answer.body)
+            for each in request.effects if "changeRequest" in answer.body else ():
+                each.outcome = Outcome.WAITING
             return NOT_NOW
         if answer.code == "Idempotency.InProgress":
             return 1.0
@@ -151,39 +130,34 @@ class Client:
 
     def _poll(self, request: Request) -> float:
         """Ask for the state of a change request or a run; return how long to wait before asking again."""
-        path = f"change-requests/{request.change_request}" if request.change_request else f"ad/runs/{request.run}"
-        answer = self._http.send("GET", f"/api/{path}", headers={"X-API-Key": request.credential})
+        answer = self._http.send("GET", request.progress, headers={"X-API-Key": request.credential})
         if answer.status != 200:
             return 1.0
-        if request.run:
-            if answer.body["state"] == "completed":
-                _record_outcomes(request, answer.body)
-            return NOT_NOW
-        status = answer.body["status"]
-        if status == "applied":
-            request.end(Outcome.DONE)
-        elif status == "partly-failed":
-            request.end(Outcome.OPEN)
-        elif status in ENDED_WITHOUT_CHANGE:
-            request.end(Outcome.REFUSED)
+        state = answer.body.get("state", answer.body.get("status"))
+        if state == "completed":
+            _record_outcomes(request, answer.body)
+        elif state in _ENDS:
+            request.end(_ENDS[state])
         return NOT_NOW
+
+
+def _progress_of(body: Any) -> str:
+    """Where the answer of a request that is not finished leads: to a change request or a run."""
+    held = body.get("changeRequest")
+    return f"/api/change-requests/{held['id']}" if held else f"/api/ad/runs/{body['runId']}"
 
 
 def _record_outcomes(request: Request, body: Any) -> None:
     """Record the outcome of each effect from a 2xx: for the request, batch items, or accounts of a run."""
     results = body.get("results") if isinstance(body, dict) else None
-    if results is None:
-        for effect in request.effects:
-            if effect.key[0] == "exists" and effect.value == "yes":
-                effect.key = ("exists", body["id"])
-        request.end(Outcome.DONE)
-        return
-    by_account = {result.get("id"): result for result in results}
+    by_account = {result.get("id"): result for result in results or ()}
     for effect in request.effects:
-        result = by_account[effect.key[1]] if effect.index is None else results[effect.index]
-        effect.outcome = _outcome_of(result, was_ambiguous=request.is_ambiguous)
-        effect.was_unchanged = result["status"] == "unchanged"
-        if effect.outcome is Outcome.DONE and effect.key[0] == "exists" and effect.value == "yes":
+        result, effect.outcome = body, Outcome.DONE
+        if results is not None:
+            result = by_account[effect.key[1]] if effect.index is None else results[effect.index]
+            effect.outcome = _outcome_of(result, was_ambiguous=request.is_ambiguous)
+            effect.was_unchanged = result["status"] == "unchanged"
+        if effect.outcome is Outcome.DONE and effect.key[0] == "exists" and effect.value == YES:
             effect.key = ("exists", result["id"])
     request.is_over = True
 
@@ -195,8 +169,3 @@ def _outcome_of(result: dict[str, Any], *, was_ambiguous: bool) -> Outcome:
     if code == "AD.Directory.OutcomeUnknown" or was_ambiguous:
         return Outcome.OPEN
     return Outcome.REFUSED
-
-
-def effect(kind: str, *objects: str, value: str, index: int | None = None) -> Effect:
-    """A fact that a request should make true."""
-    return Effect((kind, *objects), value, index)

@@ -55,7 +55,7 @@ class Attempt:
 class Request:
     """A request under one idempotency key, with all its attempts.
 
-    `change_request` and `run` are those that a 202 named. `is_over`: the client no longer sends it.
+    `progress` is the path of the change request or the run that a 202 named. `is_over`: the client no longer sends it.
     """
 
     id: str
@@ -66,8 +66,7 @@ class Request:
     effects: list[Effect]
     credential: str = field(repr=False)
     attempts: list[Attempt] = field(default_factory=list)
-    change_request: str | None = None
-    run: str | None = None
+    progress: str = ""
     is_over: bool = False
     retry_at: float = 0.0
 

@@ -3,12 +3,12 @@
 Nothing here may fail: every deviation is a finding.
 """
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from faults.client import LOST, Transport
+from faults.threads import Worker
 from faults.world import Area
 from lab.http import Answer
 
@@ -102,24 +102,19 @@ class Handover:
         return answer
 
 
-class Reader(threading.Thread):
+class Reader(Worker):
     """A program that keeps searching page by page and reading objects."""
 
     def __init__(self, http: Transport, key: str) -> None:
-        super().__init__(name="reader", daemon=True)
+        super().__init__("reader")
         self.answers: list[tuple[str, int]] = []
         self._http = http
         self._headers = {"X-API-Key": key}
-        self._ended = threading.Event()
 
     @property
     def findings(self) -> Iterator[str]:
         """The reads that were not answered with 200."""
         return (f"GET {path} is {status}" for path, status in self.answers if status != 200)
-
-    def end(self) -> None:
-        """Stop reading."""
-        self._ended.set()
 
     def run(self) -> None:
         cursor = ""

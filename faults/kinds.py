@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from redis import Redis, RedisError
 from faults import slow_clients
 from faults.servers import Servers
 from lab.gateway import WORKER_PROCESSES
-from lab.redis import is_redis_answering
+from lab.proxy import FaultyProxy
 from lab.samba.database import busy_with_a_write
 from lab.services import Service
 from lab.waiting import wait_until
@@ -77,48 +78,39 @@ def _one_killed(service_of: Callable[[Servers], Service], processes: int) -> Str
     """Send SIGKILL to one of the worker processes, and wait until it is replaced."""
 
     def strike(servers: Servers, fault: Fault) -> None:
-        service, children = service_of(servers), set[int]()
-
-        def are_there() -> bool:
-            nonlocal children
-            children = service.children
-            return len(children) >= processes
-
-        wait_until_back(are_there, service.name, fault)
-        killed = sorted(children)[int(fault.choice * processes)]
+        service = service_of(servers)
+        wait_until_back(lambda: len(service.children) >= processes, service.name, fault)
+        killed = sorted(service.children)[int(fault.choice * processes)]
         service.kill_child(killed)
-        wait_until_back(lambda: are_there() and killed not in children, service.name, fault)
+        wait_until_back(lambda: len(service.children - {killed}) >= processes, service.name, fault)
         service.note_child_is_back()
 
     return strike
 
 
-def _all_killed(service_of: Callable[[Servers], Service], is_back: Callable[[Servers], bool]) -> Strike:
+def _all_killed(service_of: Callable[[Servers], Service], is_back: Callable[[Service], bool]) -> Strike:
     def strike(servers: Servers, fault: Fault) -> None:
         service = service_of(servers)
         killed = service.pid
         service.kill()
-        wait_until_back(lambda: service.pid not in (0, killed) and is_back(servers), service.name, fault)
+        wait_until_back(lambda: service.pid not in (0, killed) and is_back(service), service.name, fault)
 
     return strike
 
 
-@contextmanager
-def _restored(servers: Servers, misbehave: Callable[[], None]) -> Iterator[None]:
-    """Let the proxy misbehave until the block ends."""
-    misbehave()
-    try:
-        yield
-    finally:
-        servers.proxy.restore()
+def _misbehaving_proxy(misbehave: Callable[[FaultyProxy], None]) -> Strike:
+    """Let the proxy misbehave for a while, and then close the connections, some of which wait in vain."""
 
+    @contextmanager
+    def misbehaving(servers: Servers) -> Iterator[None]:
+        misbehave(servers.proxy)
+        try:
+            yield
+        finally:
+            servers.proxy.restore()
+            servers.proxy.drop_connections()
 
-@contextmanager
-def _answers_swallowed(servers: Servers) -> Iterator[None]:
-    """Drop all answers of the domain controller, and then the connections."""
-    with _restored(servers, servers.proxy.swallow_answers):
-        yield
-    servers.proxy.drop_connections()
+    return lasting(misbehaving)
 
 
 def _press_slowly(servers: Servers, fault: Fault) -> None:
@@ -126,19 +118,14 @@ def _press_slowly(servers: Servers, fault: Fault) -> None:
     slow_clients.run_slow_clients(servers.base_url, fault.seconds)
 
 
-def _is_redis_back(servers: Servers) -> bool:
-    return is_redis_answering(servers.stores.redis.socket_file)
-
-
 def _restart_redis(servers: Servers, fault: Fault) -> None:
     servers.stores.redis.restart(fault.seconds)
-    wait_until_back(lambda: _is_redis_back(servers), "redis", fault)
+    wait_until_back(servers.stores.redis.is_ready, "redis", fault)
 
 
-def _ask_redis(servers: Servers, *commands: str) -> None:
+def _ask_redis(servers: Servers, command: str) -> None:
     with suppress(RedisError), closing(Redis.from_url(servers.stores.redis.url, socket_timeout=2)) as redis:
-        for command in commands:
-            redis.execute_command(command)  # type: ignore[no-untyped-call]
+        redis.execute_command(command)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -181,37 +168,26 @@ BUSY = "domain controller busy with a write"
 
 _POSTGRESQL, _SQLITE = frozenset({"postgresql"}), frozenset({"sqlite"})
 _AT_ONCE = (0.0, 0.0)
-
-
-def _web(servers: Servers) -> Service:
-    return servers.web
-
-
-def _worker(servers: Servers) -> Service:
-    return servers.worker
-
-
+_web, _worker, _redis = attrgetter("web"), attrgetter("worker"), attrgetter("stores.redis")
 KINDS = (
     Kind("SIGKILL of a web process", "web", 5, _AT_ONCE, _one_killed(_web, WEB_PROCESSES)),
     Kind("SIGKILL of the web server", "web", 2, _AT_ONCE,
-         _all_killed(_web, lambda servers: len(servers.web.children) >= WEB_PROCESSES)),
+         _all_killed(_web, lambda web: len(web.children) >= WEB_PROCESSES)),
     Kind("slow clients", "web", 2, (3, 25), _press_slowly, target="others held up by slow clients"),
     Kind("SIGKILL of a worker process", "worker", 5, _AT_ONCE, _one_killed(_worker, WORKER_PROCESSES)),
     Kind("SIGKILL of the worker", "worker", 3, _AT_ONCE,
-         _all_killed(_worker, lambda servers: len(servers.worker.children) >= WORKER_PROCESSES)),
+         _all_killed(_worker, lambda worker: len(worker.children) >= WORKER_PROCESSES)),
     Kind("domain controller paused", "directory", 4, (1, 8),
          lasting(lambda servers: servers.domains[0].controller.paused())),
     Kind(BUSY, "directory's database", 1, (60, 60), lasting(lambda servers: busy_with_a_write(servers.domains[0]))),
-    Kind("directory cut before a write", "directory", 4, (0.2, 4),
-         lasting(lambda servers: _restored(servers, servers.proxy.cut))),
-    Kind("directory cut after a write", "directory", 4, (0.1, 2),
-         lasting(lambda servers: _restored(servers, servers.proxy.lose_answer))),
+    Kind("directory cut before a write", "directory", 4, (0.2, 4), _misbehaving_proxy(FaultyProxy.cut)),
+    Kind("directory cut after a write", "directory", 4, (0.1, 2), _misbehaving_proxy(FaultyProxy.lose_answer)),
     Kind("directory's connections dropped", "directory", 3, _AT_ONCE,
          lambda servers, _: servers.proxy.drop_connections()),
-    Kind("directory's answers swallowed", "directory", 2, (1, 8), lasting(_answers_swallowed)),
+    Kind("directory's answers swallowed", "directory", 2, (1, 8), _misbehaving_proxy(FaultyProxy.swallow_answers)),
     Kind("Redis FLUSHALL", "redis", 2, _AT_ONCE, lambda servers, _: _ask_redis(servers, "FLUSHALL")),
     Kind("Redis restarted", "redis", 2, (0, 2), _restart_redis),
-    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _all_killed(lambda servers: servers.stores.redis, _is_redis_back)),
+    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _all_killed(_redis, lambda redis: redis.is_ready())),
     Kind("Redis' memory full", "redis", 2, (0.5, 5), lasting(_redis_full)),
     Kind("PostgreSQL restarted (immediate)", "database", 3, (0, 1.5), _crash_postgresql, _POSTGRESQL),
     Kind("PostgreSQL connections killed", "database", 3, _AT_ONCE, kill_database_connections, _POSTGRESQL),
@@ -240,16 +216,12 @@ def plan_faults(
     chosen = choices.sample(kinds, min(count, len(kinds)))
     chosen += choices.choices(kinds, [kind.weight for kind in kinds], k=count - len(chosen))
     choices.shuffle(chosen)
-    return [
-        Fault(
-            kind,
-            choices.expovariate(1 / pace),
-            min(choices.uniform(*kind.seconds), longest),
-            choices.random(),
-            patience,
-        )
-        for kind in chosen
-    ]
+
+    def planned(kind: Kind) -> Fault:
+        pause, seconds = choices.expovariate(1 / pace), min(choices.uniform(*kind.seconds), longest)
+        return Fault(kind, pause, seconds, choices.random(), patience)
+
+    return [planned(kind) for kind in chosen]
 
 
 @dataclass(frozen=True)

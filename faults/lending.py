@@ -6,13 +6,13 @@ They are of groups and people of their own, so that nothing else changes them.
 import random
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from faults.client import Transport
-from faults.load import Approver
+from faults.threads import Worker
 from lab.accounts.making import BUDGET
 from lab.directory import Directory, random_name
 
@@ -47,6 +47,9 @@ class Lending:
         return -(-(self.burst + BUDGET) // self.lenders) if self.burst else 0
 
 
+NO_LENDING = Lending(lenders=0)
+
+
 @dataclass(frozen=True)
 class Guests:
     """A group, and people who are lent memberships of it: some once, in the burst, and the others again and again."""
@@ -67,17 +70,16 @@ def make_guests(directory: Directory, base: str, lending: Lending) -> list[Guest
     return guests
 
 
-class Lender(threading.Thread):
+class Lender(Worker):
     """A client that gives memberships for a minute."""
 
     def __init__(
         self, name: str, http: Transport, people: dict[str, Any], guests: Guests, *, lending: Lending, seed: str
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self._http, self._key, self._budgeted_key = http, people["keys"][0], people.get("budgeted")
         self._guests, self._lending, self._choices = guests, lending, random.Random(seed)
         self._free_at = dict.fromkeys(guests.often, 0.0)
-        self._ended = threading.Event()
         self.has_had_its_burst = threading.Event()
 
     def finish(self) -> None:
@@ -85,10 +87,6 @@ class Lender(threading.Thread):
         if self._lending.total is None:
             self.end()
         self.join()
-
-    def end(self) -> None:
-        """Lend no more."""
-        self._ended.set()
 
     def run(self) -> None:
         for number, user in enumerate(self._guests.once):
@@ -115,20 +113,3 @@ class Lender(threading.Thread):
             answer = self._http.send("POST", path, {"add": [user]}, headers)
             if answer.status not in (0, 409, 503, 504) or self._ended.wait(1):
                 return
-
-
-class ApproverAtOnce(Approver):
-    """A person who approves all that the lenders' budget has held, in one go, when they have asked for everything."""
-
-    def __init__(self, http: Transport, lenders: Sequence[Lender], groups: Collection[str], **person: Any) -> None:
-        super().__init__(http, **person)
-        self._lenders, self._groups = lenders, groups
-
-    def decide_all(self, waiting: Sequence[dict[str, Any]]) -> None:
-        held = [
-            {"id": each["id"], "digest": each["digest"]} for each in waiting if each["target"]["id"] in self._groups
-        ]
-        if held and all(lender.has_had_its_burst.is_set() for lender in self._lenders):
-            answer = self.send("POST", "/rest/change-requests/decide", {"decision": "approve", "changeRequests": held})
-            results = answer.body["results"] if answer.status == 200 else ()
-            self.decisions |= {each["id"]: "approve" for each in results if each["problem"] is None}

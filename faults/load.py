@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from faults.client import Client, Transport, effect
+from faults.client import Client, Transport
 from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
+from faults.threads import Worker
 from faults.world import ATTRIBUTES, Area
 from lab.http import Answer
 
@@ -27,13 +29,13 @@ class NotNow(Exception):
     """An action has to wait for the result of earlier requests for the same objects."""
 
 
-class LoadedClient(threading.Thread):
+class LoadedClient(Worker):
     """One client with an API key, at work until it is told to finish."""
 
     def __init__(
         self, name: str, area: Area, http: Transport, *, key: str, careful_key: str, choices: random.Random
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.diary = Diary(name, initial=dict(area.facts), facts=dict(area.facts))
         self.failure: BaseException | None = None
         self._area = area
@@ -42,13 +44,13 @@ class LoadedClient(threading.Thread):
         self._choices = choices
         self._client = Client(self.diary, http, choices)
         self._finishing = threading.Event()
-        self._ended = threading.Event()
         self._numbers = 0
         self._created: list[str] = []
         self._actions: dict[Callable[[], Request], int] = {
             self._update: 34, self._create: 12, self._delete_user: 4, self._switch: 12, self._join_or_leave: 12,
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 8, self._update_many: 6,
-            self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
+            self._create_many: 2, self._update_shared: 6,
+            partial(self._update, supervised=True): 8, partial(self._switch, supervised=True): 3,
         }  # fmt: skip
         self._remaining: list[Callable[[], Request]] = []
         self.repeat_everything()
@@ -70,10 +72,6 @@ class LoadedClient(threading.Thread):
     def finish(self) -> None:
         """Send no new requests once every action was performed."""
         self._finishing.set()
-
-    def end(self) -> None:
-        """Stop, and give up unfinished requests."""
-        self._ended.set()
 
     def run(self) -> None:
         try:
@@ -107,6 +105,11 @@ class LoadedClient(threading.Thread):
         credential = self._careful_key if careful else self._key
         return Request(self._unique(), operation, method, f"/api/ad/{path}", body, list(effects), credential)
 
+    def _act(self, action: str, user: str, body: Any, kind: str, value: str, *, careful: bool = False) -> Request:
+        """A request of an action on a user, which gives the user's fact of this kind a value."""
+        path, wanted = f"users/{user}/{action}", Effect((kind, user), value)
+        return self._request(f"users.{action}", "POST", path, body, wanted, careful=careful)
+
     def _unique(self) -> str:
         self._numbers += 1
         return f"{self.name}-{self._numbers}"
@@ -125,38 +128,35 @@ class LoadedClient(threading.Thread):
     def _fact(self, *key: str) -> str:
         return self.diary.facts.get(key, ABSENT)
 
-    def _update(self, user: str | None = None, *, careful: bool = False) -> Request:
-        user = user or self._one_of([*self._area.people, *self._created])
+    def _switched(self, user: str) -> tuple[str, str]:
+        """The action that enables or disables a user, whichever changes something, and what is then true."""
+        return ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
+
+    def _update(self, *, supervised: bool = False) -> Request:
+        user = self._one_of(self._area.supervised if supervised else [*self._area.people, *self._created])
         value = self._unique()
         first, second = self._choices.sample(ATTRIBUTES, 2)
-        effects = [effect(first, user, value=value)]
+        effects = [Effect((first, user), value)]
         body: dict[str, Any] = {"replace": {first: value}}
         if self._choices.random() < 0.2 and self._fact(second, user):
-            effects.append(effect(second, user, value=ABSENT))
+            effects.append(Effect((second, user), ABSENT))
             body["clear"] = [second]
-        return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=careful)
+        return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=supervised)
 
     def _update_shared(self) -> Request:
         name, user, value = self._area.shared_attribute, self._one_of([self._area.shared_user]), self._unique()
         body = {"replace": {name: value}}
-        return self._request("users.update", "PATCH", f"users/{user}", body, effect(name, user, value=value))
+        return self._request("users.update", "PATCH", f"users/{user}", body, Effect((name, user), value))
 
-    def _update_supervised(self) -> Request:
-        return self._update(self._one_of(self._area.supervised), careful=True)
-
-    def _switch_supervised(self) -> Request:
-        return self._switch(self._one_of(self._area.supervised), careful=True)
-
-    def _switch(self, user: str | None = None, *, careful: bool = False) -> Request:
-        user = user or self._one_of(self._area.people)
-        action, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
-        wanted = effect("enabled", user, value=value)
-        return self._request(f"users.{action}", "POST", f"users/{user}/{action}", None, wanted, careful=careful)
+    def _switch(self, *, supervised: bool = False) -> Request:
+        user = self._one_of(self._area.supervised if supervised else self._area.people)
+        action, value = self._switched(user)
+        return self._act(action, user, None, "enabled", value, careful=supervised)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
         name, unit = self._unique(), self._choices.choice(self._area.units)
-        body = {"name": name, "parent": unit, "samAccountName": name.replace("client", "c")}
-        return body, effect("exists", f"CN={name},{unit}", value=YES, index=index)
+        body = {"name": name, "parent": unit, "samAccountName": name}
+        return body, Effect(("exists", f"CN={name},{unit}"), YES, index)
 
     def _create(self) -> Request:
         if len(self._created) > MAX_CREATED:
@@ -174,7 +174,7 @@ class LoadedClient(threading.Thread):
     def _delete_user(self) -> Request:
         user = self._one_of(self._created)
         self._created.remove(user)
-        return self._request("users.delete", "DELETE", f"users/{user}", None, effect("exists", user, value=NO))
+        return self._request("users.delete", "DELETE", f"users/{user}", None, Effect(("exists", user), NO))
 
     def _join_or_leave(self) -> Request:
         group = self._choices.choice([*self._area.groups, self._area.shared_group])
@@ -185,107 +185,98 @@ class LoadedClient(threading.Thread):
             "add": [user for user, value in wanted.items() if value == YES],
             "remove": [user for user, value in wanted.items() if value == NO],
         }
-        effects = (effect("member", group, user, value=value) for user, value in wanted.items())
+        effects = (Effect(("member", group, user), value) for user, value in wanted.items())
         return self._request("groups.change-members", "POST", f"groups/{group}/members", body, *effects)
 
     def _reset_password(self) -> Request:
-        user = self._one_of(self._area.keyholders)
         password = f"Secret-{self._unique()}"
-        wanted = effect("password", user, value=password)
-        body = {"newPassword": password}
-        return self._request("users.reset-password", "POST", f"users/{user}/reset-password", body, wanted)
+        user = self._one_of(self._area.keyholders)
+        return self._act("reset-password", user, {"newPassword": password}, "password", password)
 
     def _rename(self) -> Request:
-        user = self._one_of(self._area.people)
         name = self._unique()
-        wanted = effect("name", user, value=name)
-        return self._request("users.rename", "POST", f"users/{user}/rename", {"name": name}, wanted)
+        return self._act("rename", self._one_of(self._area.people), {"name": name}, "name", name)
 
     def _move(self) -> Request:
         user = self._one_of(self._area.people)
         north, south = self._area.units
         unit = south if self._fact("unit", user) == north else north
-        return self._request(
-            "users.move", "POST", f"users/{user}/move", {"parent": unit}, effect("unit", user, value=unit)
-        )
+        return self._act("move", user, {"parent": unit}, "unit", unit)
 
     def _run_accounts(self) -> Request:
         accounts = self._area.run_accounts
         if self._client.busy & set(accounts):
             raise NotNow
-        action, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
-        effects = (effect("enabled", account, value=value) for account in accounts)
+        action, value = self._switched(accounts[0])
+        effects = (Effect(("enabled", account), value) for account in accounts)
         path = f"organization-units/{self._area.run_unit}/accounts/{action}"
         return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
     def _update_many(self) -> Request:
-        free = self._free(self._area.listed)
-        name, some = self._choices.choice(ATTRIBUTES), self._choices.sample(free, min(BATCH, len(free)))
-        values = [self._unique() for _ in some]
-        items = [{"id": user, "replace": {name: value}} for user, value in zip(some, values, strict=True)]
-        effects = (
-            effect(name, user, value=value, index=index)
-            for index, (user, value) in enumerate(zip(some, values, strict=True))
-        )
+        free, name = self._free(self._area.listed), self._choices.choice(ATTRIBUTES)
+        values = {user: self._unique() for user in self._choices.sample(free, min(BATCH, len(free)))}
+        items = [{"id": user, "replace": {name: value}} for user, value in values.items()]
+        effects = (Effect((name, user), value, index) for index, (user, value) in enumerate(values.items()))
         return self._request("users.update", "POST", "users/batch/update", {"items": items}, *effects)
 
 
-class Approver(threading.Thread):
+class Approver(Worker):
     """A person who approves pending changes and rejects one in ten. `decisions` are those that were confirmed.
 
-    Requests for the objects to `leave` are left to somebody else.
+    Requests for the objects to `leave` are left to somebody else. Those for the objects of `lent` are all approved at
+    once, when everything was asked for.
     """
 
     def __init__(
         self,
         http: Transport,
         *,
-        username: str,
-        password: str,
+        login: dict[str, str],
         choices: random.Random,
-        leave: Collection[str] = (),
+        leave: Collection[str],
+        lent: Collection[str],
+        is_everything_asked: Callable[[], bool],
     ) -> None:
-        super().__init__(name="approver", daemon=True)
+        super().__init__("approver")
         self.decisions: dict[str, str] = {}
         self._http = http
-        self._leave = leave
-        self._login = {"username": username, "password": password}
+        self._leave, self._lent = leave, lent
+        self._is_everything_asked = is_everything_asked
+        self._login = login
         self._choices = choices
         self._headers: dict[str, str] = {}
-        self._ended = threading.Event()
-
-    def end(self) -> None:
-        """Stop deciding."""
-        self._ended.set()
 
     def run(self) -> None:
         while not self._ended.wait(0.5):
             if not self._headers:
-                self._sign_in()
+                answer = self._send("POST", "/rest/session", self._login)
+                self._headers = answer.session if answer.status == 200 else {}
                 continue
-            waiting = self.send("GET", "/rest/change-requests?status=pending&pageSize=1000")
+            waiting = self._send("GET", "/rest/change-requests?status=pending&pageSize=1000")
             if waiting.status in (401, 403):
                 self._headers = {}
             if waiting.status == 200:
-                self.decide_all(waiting.body["items"])
+                lent = []
+                for request in waiting.body["items"]:
+                    if request["target"]["id"] in self._lent:
+                        lent.append({"id": request["id"], "digest": request["digest"]})
+                    elif request["target"]["id"] not in self._leave:
+                        self._decide(request)
+                if lent and self._is_everything_asked():
+                    self._approve_at_once(lent)
 
-    def send(self, method: str, path: str, body: Any = None) -> Answer:
+    def _send(self, method: str, path: str, body: Any = None) -> Answer:
         """One exchange in the person's session."""
         return self._http.send(method, path, body, self._headers)
-
-    def decide_all(self, waiting: Sequence[dict[str, Any]]) -> None:
-        """Decide what waits, as far as it is this person's."""
-        for request in waiting:
-            if request["target"]["id"] not in self._leave:
-                self._decide(request)
-
-    def _sign_in(self) -> None:
-        answer = self.send("POST", "/rest/session", self._login)
-        if answer.status == 200:
-            self._headers = answer.session
 
     def _decide(self, request: dict[str, Any]) -> None:
         action = "reject" if self._choices.random() < 0.1 else "approve"
         body = {"comment": "Not now."} if action == "reject" else {"digest": request["digest"]}
-        if self.send("POST", f"/rest/change-requests/{request['id']}/{action}", body).status == 200:
+        if self._send("POST", f"/rest/change-requests/{request['id']}/{action}", body).status == 200:
             self.decisions[request["id"]] = action
+
+    def _approve_at_once(self, requests: Sequence[dict[str, Any]]) -> None:
+        body = {"decision": "approve", "changeRequests": requests}
+        answer = self._send("POST", "/rest/change-requests/decide", body)
+        results = answer.body["results"] if answer.status == 200 else ()
+        self.decisions |= {each["id"]: "approve" for each in results if each["problem"] is None}

@@ -6,7 +6,8 @@
 import json
 import sqlite3
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,10 +15,9 @@ from uuid import UUID
 
 import ldap
 import psycopg
-from ldap.controls import LDAPControl
 
 from faults.world import ATTRIBUTES
-from lab.directory import Directory, random_name
+from lab.directory import SHOW_DELETED, Directory
 
 TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
 """Attributes whose versions are counted."""
@@ -25,7 +25,6 @@ TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
 Steps = dict[tuple[str, str], int]
 """By how much a change raises a version, by attribute and shape: `set`, `swap`, `clear`; for names `rename`, `move`."""
 
-_SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)
 _HEADER, _ROW = struct.Struct("<QII"), struct.Struct("<IIq16sqq")  # [MS-DRSR] 5.153, [MS-ADTS] 3.1.1.1.9
 
 
@@ -46,27 +45,49 @@ class ObservedObject:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the operations log. The client gave its `request` and `attempt` as the reason.
+    """A record of the operations log. The client gave its `request`, with the number of its attempt, as the `reason`.
 
-    `completed_at`, `server` and `evidence` are for people who investigate.
+    `reason`, `completed_at`, `server` and `evidence` are for people who investigate.
     """
 
     id: str
     at: datetime
     operation: str
     request: str
-    attempt: str
     target: str | None
     target_dn: str | None
     changes: list[dict[str, Any]]
     outcome: str
-    code: str | None
     change_request: str | None
-    run: str | None
     index: int | None
-    completed_at: str
+    reason: str
+    completed_at: datetime | None
     server: str | None
     evidence: dict[str, Any] | None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it tells of a success."""
+        return self.outcome == "succeeded"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it does not tell yet what became of the change."""
+        return self.outcome in ("pending", "unknown")
+
+    def changes_of(self, name: str) -> list[tuple[list[str], list[str]]]:
+        """The values of an attribute before and after each change of it."""
+        return [(each["before"], each["after"]) for each in self.changes if each["attribute"] == name]
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A change request with a time; an end has the record of the change that it `ends`."""
+
+    id: str
+    status: str
+    due_at: datetime
+    ends: str | None
 
 
 @dataclass(frozen=True)
@@ -80,49 +101,39 @@ class Calibration:
 
 def calibrate(directory: Directory, unit: str) -> Calibration:
     """Make one change of each shape as the gateway writes it, and measure how it raises versions."""
-    connection = directory.connection
-    user = directory.add_user(random_name("sample"), parent=unit)
-    other = directory.add_unit("Sample", parent=unit)
-    attids: dict[str, int] = {}
+    unit = directory.add_unit("Sample", parent=unit)
+    user, other = directory.add_user(parent=unit), directory.add_unit("Other", parent=unit)
+    attids = {"unicodePwd": _UNICODE_PWD, "name": _NAME}
     steps: Steps = {}
 
-    def measure(name: str, shape: str, change: Any) -> None:
+    def measure(name: str, shape: str, change: Callable[..., object], *arguments: Any, **values: Any) -> None:
         before = _versions(directory.read(user, "replPropertyMetaData"))
-        change()
+        change(*arguments, **values)
         after = _versions(directory.read(user, "replPropertyMetaData"))
         raised = {attid: version - before.get(attid, 0) for attid, version in after.items()}
         if name not in attids:
-            attids[name] = next(attid for attid, by in raised.items() if by and attid not in _MAINTAINED)
+            attids[name] = next(attid for attid, by in raised.items() if by and attid not in (_UNICODE_PWD, _NAME))
         steps[name, shape] = raised[attids[name]]
 
-    def modify(*changes: tuple[int, str, list[bytes] | None]) -> Any:
-        return lambda: connection.modify_s(directory.dn(user), list(changes))
+    def swap(name: str, old: bytes, new: bytes) -> None:
+        directory.connection.modify_s(directory.dn(user), [(ldap.MOD_DELETE, name, [old]), (ldap.MOD_ADD, name, [new])])
 
     for name in ATTRIBUTES:
-        measure(name, "set", modify((ldap.MOD_ADD, name, [b"one"])))
-        measure(name, "swap", modify((ldap.MOD_DELETE, name, [b"one"]), (ldap.MOD_ADD, name, [b"two"])))
-        measure(name, "clear", modify((ldap.MOD_DELETE, name, [b"two"])))
+        measure(name, "set", directory.add_values, user, **{name: "one"})
+        measure(name, "swap", swap, name, b"one", b"two")
+        measure(name, "clear", directory.remove_values, user, **{name: "two"})
     control = directory.read(user, "userAccountControl")["userAccountControl"][0]
-    swapped = str(int(control) | 2).encode()
-    swap = modify((ldap.MOD_DELETE, "userAccountControl", [control]), (ldap.MOD_ADD, "userAccountControl", [swapped]))
-    measure("userAccountControl", "swap", swap)
-    attids["unicodePwd"], attids["name"] = _UNICODE_PWD, _NAME
-    measure("unicodePwd", "swap", modify((ldap.MOD_REPLACE, "unicodePwd", ['"Sample-Pass-1"'.encode("utf-16-le")])))
-    measure("name", "rename", lambda: connection.rename_s(directory.dn(user), "CN=Sample renamed"))
-    measure("name", "move", lambda: connection.rename_s(directory.dn(user), "CN=Sample renamed", newsuperior=other))
-    new = directory.add(
-        f"CN=Sample created,{unit}",
-        {"objectClass": "user", "sAMAccountName": random_name("s"), "userAccountControl": "514"},
-    )
+    measure("userAccountControl", "swap", swap, "userAccountControl", control, str(int(control) | 2).encode())
+    measure("unicodePwd", "swap", directory.modify, user, unicodePwd='"Sample-Pass-1"'.encode("utf-16-le"))
+    measure("name", "rename", directory.rename, user, "Sample renamed")
+    measure("name", "move", directory.move, user, parent=other)
+    new = directory.add_user(parent=unit, userAccountControl="514")
     created = _named(_versions(directory.read(new, "replPropertyMetaData")), attids)
-    directory.delete(new)
-    directory.delete(user)
-    directory.delete(directory.guid(other))
+    directory.delete(unit, recursive=True)
     return Calibration(attids, steps, created)
 
 
 _UNICODE_PWD, _NAME = 0x9005A, 0x90001  # their attids, [MS-ADA3] and [MS-DRSR] 5.16.4
-_MAINTAINED = {_UNICODE_PWD, _NAME}
 
 
 def read_objects(
@@ -130,40 +141,36 @@ def read_objects(
 ) -> dict[str, ObservedObject]:
     """Read all objects below the base, and the deleted ones among `guids`, by objectGUID."""
     names = ("*", "replPropertyMetaData", "objectGUID")
-    seen = {}
-    for dn, values in directory.search("(objectClass=*)", *names, base=base).items():
-        seen[str(UUID(bytes_le=values["objectGUID"][0]))] = _observed(dn, values, calibration, is_deleted=False)
-    for guid in set(guids) - set(seen):
-        try:
-            found = directory.connection.search_ext_s(
-                f"<GUID={guid}>", ldap.SCOPE_BASE, attrlist=list(names), serverctrls=[_SHOW_DELETED]
-            )
-        except ldap.NO_SUCH_OBJECT:
-            continue
-        dn, values = found[0]
-        seen[guid] = _observed(dn, values, calibration, is_deleted=values.get("isDeleted") == [b"TRUE"])
-    return seen
+    found = {_guid_of(values): values for values in directory.search("(objectClass=*)", *names, base=base).values()}
+    for guid in set(guids) - set(found):
+        with suppress(ldap.NO_SUCH_OBJECT):
+            found[guid] = directory.read(UUID(guid), *names, deleted=True)
+    return {
+        guid: ObservedObject(
+            values["distinguishedName"][0].decode(),
+            values.get("isDeleted") == [b"TRUE"],
+            values,
+            _named(_versions(values), calibration.attids),
+        )
+        for guid, values in found.items()
+    }
 
 
 def find_deleted_objects(directory: Directory, base: str) -> set[str]:
     """The objectGUIDs of objects deleted below the base."""
+    deleted, names = f"CN=Deleted Objects,{directory.base_dn}", ["objectGUID", "lastKnownParent"]
     found = directory.connection.search_ext_s(
-        f"CN=Deleted Objects,{directory.base_dn}",
-        ldap.SCOPE_ONELEVEL,
-        "(isDeleted=TRUE)",
-        ["objectGUID", "lastKnownParent"],
-        serverctrls=[_SHOW_DELETED],
+        deleted, ldap.SCOPE_ONELEVEL, "(isDeleted=TRUE)", names, serverctrls=[SHOW_DELETED]
     )
-    parents = {
-        str(UUID(bytes_le=values["objectGUID"][0])): values.get("lastKnownParent", [b""])[0].decode()
-        for dn, values in found
-        if dn is not None
+    return {
+        _guid_of(values)
+        for _, values in found
+        if values.get("lastKnownParent", [b""])[0].decode().lower().endswith(base.lower())
     }
-    return {guid for guid, parent in parents.items() if parent.lower().endswith(base.lower())}
 
 
-def _observed(dn: str, values: dict[str, list[bytes]], calibration: Calibration, *, is_deleted: bool) -> ObservedObject:
-    return ObservedObject(dn, is_deleted, values, _named(_versions(values), calibration.attids))
+def _guid_of(values: dict[str, list[bytes]]) -> str:
+    return str(UUID(bytes_le=values["objectGUID"][0]))
 
 
 def _named(versions: dict[int, int], attids: dict[str, int]) -> dict[str, int]:
@@ -183,103 +190,73 @@ class Database:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """The rows of a query without parameters."""
-        if self._url.startswith("sqlite:///"):
-            connection = sqlite3.connect(f"file:{self._url.removeprefix('sqlite:///')}?mode=ro", uri=True, timeout=30)
-            try:
-                return connection.execute(query).fetchall()
-            finally:
-                connection.close()
-        with psycopg.connect(self._url) as live:
-            return live.execute(query).fetchall()
-
     def changes(self) -> list[Record]:
         """The log's records of changes, oldest first."""
-        columns = (
-            *("id", "at", "operation", "reason", "target_id", "target_dn", "changes", "outcome", "code"),
-            *("change_request_id", "run_id", "batch_index", "completed_at", "server", "evidence"),
-        )
-        rows = self.rows(
-            f"SELECT {', '.join(columns)} FROM audit_operationrecord"  # noqa: S608 - our own
+        rows = self._rows(
+            "SELECT id, at, operation, reason, reason AS request, target_id AS target, target_dn, changes, outcome,"
+            ' change_request_id AS change_request, batch_index AS "index", completed_at, server, evidence'
+            " FROM audit_operationrecord"
             " WHERE operation NOT LIKE '%.read' AND operation NOT LIKE '%.search' ORDER BY id"
         )
-        return [_record(dict(zip(columns, row, strict=True))) for row in rows]
+        return [Record(**row) for row in rows]
 
     def changes_by_server(self) -> dict[str, int]:
         """The number of recorded changes by domain controller."""
-        rows = self.rows(
-            "SELECT server, count(*) FROM audit_operationrecord"
+        rows = self._rows(
+            "SELECT server, count(*) AS changes_taken FROM audit_operationrecord"
             " WHERE outcome = 'succeeded' AND server IS NOT NULL AND server <> '' GROUP BY server ORDER BY server"
         )
-        return dict(rows)
+        return {row["server"]: row["changes_taken"] for row in rows}
 
     def open_records(self) -> dict[str, str | None]:
         """The targets of records that are still pending or unknown, by record."""
-        rows = self.rows("SELECT id, target_id FROM audit_operationrecord WHERE outcome IN ('pending', 'unknown')")
-        return {_identifier(record): target and _identifier(target) for record, target in rows}
+        rows = self._rows(
+            "SELECT id, target_id AS target FROM audit_operationrecord WHERE outcome IN ('pending', 'unknown')"
+        )
+        return {row["id"]: row["target"] for row in rows}
 
     def runs(self) -> list[tuple[str, str, int, int]]:
         """Each run's id, state, number of accounts and number of results."""
-        rows = self.rows(
-            "SELECT run.id, run.state, run.accounts, count(result.id) FROM directory_run run"
+        rows = self._rows(
+            "SELECT run.id, run.state, run.accounts, count(result.id) AS results FROM directory_run run"
             " LEFT JOIN directory_accountresult result ON result.run_id = run.id"
             " GROUP BY run.id, run.state, run.accounts"
         )
-        return [(_identifier(run), state, len(_parsed(accounts)), count) for run, state, accounts, count in rows]
+        return [(row["id"], row["state"], len(row["accounts"]), row["results"]) for row in rows]
 
     def change_requests(self) -> dict[str, tuple[str, str | None]]:
         """The status and problem code of each change request, by id."""
-        rows = self.rows("SELECT id, status, problem FROM approvals_changerequest")
-        return {_identifier(each): (status, (_parsed(problem) or {}).get("code")) for each, status, problem in rows}
+        rows = self._rows("SELECT id, status, problem FROM approvals_changerequest")
+        return {row["id"]: (row["status"], (row["problem"] or {}).get("code")) for row in rows}
 
-    def scheduled(self) -> list["Scheduled"]:
+    def scheduled(self) -> list[Scheduled]:
         """The changes for later, and the ends of those for a while."""
-        rows = self.rows("SELECT id, status, due_at, ends FROM approvals_changerequest WHERE due_at IS NOT NULL")
-        return [
-            Scheduled(_identifier(each), status, _moment(due_at), ends and _identifier(ends))
-            for each, status, due_at, ends in rows
-        ]
+        rows = self._rows("SELECT id, status, due_at, ends FROM approvals_changerequest WHERE due_at IS NOT NULL")
+        return [Scheduled(**row) for row in rows]
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        """The rows of a query, whose columns have the same types on both databases."""
+        file = self._url.removeprefix("sqlite:///")
+        is_sqlite = file != self._url
+        with closing(
+            sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30) if is_sqlite else psycopg.connect(self._url)
+        ) as connection:
+            found: Any = connection.execute(query)
+            names = [column[0] for column in found.description]
+            return [{name: _converted(name, value) for name, value in zip(names, row, strict=True)} for row in found]
 
 
-@dataclass(frozen=True)
-class Scheduled:
-    """A change request with a time; an end has the record of the change that it `ends`."""
-
-    id: str
-    status: str
-    due_at: datetime
-    ends: str | None
+_IDENTIFIERS = ("id", "target", "change_request", "ends")
+_MOMENTS = ("at", "completed_at", "due_at")
+_JSON = ("changes", "evidence", "accounts", "problem")
 
 
-def _moment(value: Any) -> datetime:
-    return value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
-
-
-def _record(row: dict[str, Any]) -> Record:
-    request, _, attempt = (row["reason"] or "").partition(".")
-    target, change_request, run = (
-        row[name] and _identifier(row[name]) for name in ("target_id", "change_request_id", "run_id")
-    )
-    return Record(
-        id=_identifier(row["id"]),
-        at=_moment(row["at"]),
-        request=request,
-        attempt=attempt,
-        target=target,
-        changes=_parsed(row["changes"]) or [],
-        change_request=change_request,
-        run=run,
-        index=row["batch_index"],
-        completed_at=str(row["completed_at"]),
-        evidence=_parsed(row["evidence"]),
-        **{name: row[name] for name in ("operation", "target_dn", "outcome", "code", "server")},
-    )
-
-
-def _identifier(value: Any) -> str:
-    return str(value if isinstance(value, UUID) else UUID(value))
-
-
-def _parsed(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+def _converted(name: str, value: Any) -> Any:
+    """Convert what SQLite has as text, and cut the number of the attempt off a request."""
+    if name == "request":
+        return (value or "").partition(".")[0]
+    if name in _IDENTIFIERS and value is not None:
+        return str(value if isinstance(value, UUID) else UUID(value))
+    if isinstance(value, str) and name in _MOMENTS:
+        return datetime.fromisoformat(f"{value}+00:00")
+    return json.loads(value) if isinstance(value, str) and name in _JSON else value

@@ -99,7 +99,7 @@ def _scheduled(result: Result) -> Iterator[str]:
             ", ".join(f"{seconds[int(part * (len(seconds) - 1))]:.1f}" for part in (0.5, 0.99, 1)) if seconds else ""
         )
         yield f"| {name} | {len(seconds)} | {shown} |"
-    made = [each for each in story.records if each.request.startswith(BURST) and each.outcome == "succeeded"]
+    made = [each for each in story.records if each.request.startswith(BURST) and each.is_made]
     at_once = [each.at for each in made if each.change_request in story.decisions]
     if at_once:
         yield (

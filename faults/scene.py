@@ -11,9 +11,10 @@ from uuid import UUID
 
 from faults.checks import Story
 from faults.client import Transport
-from faults.lending import ApproverAtOnce, Lender, Lending, make_guests
+from faults.lending import NO_LENDING, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
+from faults.threads import Worker
 from faults.world import make_areas
 from lab.directory import Directory
 
@@ -35,7 +36,7 @@ class Scene:
         seed: int,
         clients: int,
         spare: int = 0,
-        lending: Lending | None = None,
+        lending: Lending = NO_LENDING,
         wait_until_replicated: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: list[LoadedClient] = []
@@ -46,7 +47,7 @@ class Scene:
         self._base = directory.add_unit(f"Campaign {seed}")
         areas = make_areas(directory, self._base, clients + spare)
         self._lending = lending
-        self._guests = make_guests(directory, self._base, lending) if lending else []
+        self._guests = make_guests(directory, self._base, lending)
         self._areas, self.spare = areas[:clients], areas[clients:]
         self._calibration = calibrate(directory, self._base)
         self._known_objects: set[str] = set()
@@ -71,20 +72,19 @@ class Scene:
             )
             for number, area in enumerate(self._areas)
         ]
-        groups = {each.group for each in self._guests}
-        person = people["approver"] | {"choices": random.Random(f"{self._seed}-approver")}
-        approver = Approver(connect(), **person, leave={*leave, *groups})
-        threads: list[LoadedClient | Approver | Lender] = [*self.clients, approver]
-        if self._lending is not None:
-            self.lenders = [
-                Lender(
-                    f"lent-{number}", connect(), people, guests, lending=self._lending, seed=f"{self._seed}-{number}"
-                )
-                for number, guests in enumerate(self._guests)
-            ]
-            at_once = ApproverAtOnce(connect(), self.lenders, groups, **person)
-            at_once.decisions = approver.decisions
-            threads += [*self.lenders, at_once]
+        self.lenders = [
+            Lender(f"lent-{number}", connect(), people, guests, lending=self._lending, seed=f"{self._seed}-{number}")
+            for number, guests in enumerate(self._guests)
+        ]
+        approver = Approver(
+            connect(),
+            login=people["approver"],
+            choices=random.Random(f"{self._seed}-approver"),
+            leave=leave,
+            lent={each.group for each in self._guests},
+            is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
+        )
+        threads: list[Worker] = [*self.clients, approver, *self.lenders]
         for thread in threads:
             thread.start()
         try:

@@ -1,12 +1,13 @@
 """Clients without a credential that send or read as slowly as they can, and whether others notice."""
 
-import contextlib
-import http.client
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPException
 from urllib.parse import urlsplit
+
+from lab.http import Http
 
 CONNECTIONS_OF_EACH_KIND = 64
 """Four times the threads of both web processes."""
@@ -22,7 +23,11 @@ _SENT = {
 }
 """What slow clients send before they stop, by what they are slow with."""
 
-_PROBES = (("GET", "/health", None, 200), ("GET", "/api/me", None, 401), ("POST", "/api/ad/users", b"{}", 401))
+_PROBES: Sequence[tuple[str, str, object, int]] = (
+    ("GET", "/health", None, 200),
+    ("GET", "/api/me", None, 401),
+    ("POST", "/api/ad/users", {}, 401),
+)
 """Requests that only slow clients could delay, with the expected status."""
 
 ANSWER_SECONDS = 5.0
@@ -37,38 +42,28 @@ class OthersDelayed(RuntimeError):
 
 def run_slow_clients(base_url: str, seconds: float) -> None:
     """Keep slow clients connected for `seconds`, and send other requests meanwhile; raises OthersDelayed."""
-    parts = urlsplit(base_url)
-    address = parts.hostname or "", parts.port or 80
-    with _slow_clients(address) as waiting_for_408:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for method, path, body, status in _PROBES:
-                _require_answer(address, method, path, body, status)
-            time.sleep(0.2)
-        for connection in waiting_for_408:
-            _require_nothing_but_408(connection)
-
-
-@contextmanager
-def _slow_clients(address: tuple[str, int]) -> Iterator[list[socket.socket]]:
-    """Connect slow clients; yield the connections that are slow with their bodies."""
+    parts, bodies = urlsplit(base_url), []
     with ExitStack() as stack:
-        bodies = []
         for slow_with, sent in _SENT.items():
             for _ in range(CONNECTIONS_OF_EACH_KIND):
+                address = parts.hostname or "", parts.port or 80
                 connection = stack.enter_context(socket.create_connection(address, timeout=ANSWER_SECONDS))
                 connection.sendall(sent)
                 if slow_with.endswith("body"):
                     bodies.append(connection)
-        yield bodies
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for method, path, body, status in _PROBES:
+                _require_answer(base_url, method, path, body, status)
+            time.sleep(0.2)
+        for connection in bodies:
+            _require_nothing_but_408(connection)
 
 
-def _require_answer(address: tuple[str, int], method: str, path: str, body: bytes | None, status: int) -> None:
+def _require_answer(base_url: str, method: str, path: str, body: object, status: int) -> None:
     for _ in range(TRIES):
-        connection = http.client.HTTPConnection(*address, timeout=ANSWER_SECONDS)
-        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-            answered = connection.getresponse().status
+        with closing(Http(base_url, timeout=ANSWER_SECONDS)) as connection, suppress(OSError, HTTPException):
+            answered = connection.send(method, path, body).status
             if answered != status:
                 raise OthersDelayed(f"{method} {path} was answered with {answered}")
             return
@@ -77,7 +72,7 @@ def _require_answer(address: tuple[str, int], method: str, path: str, body: byte
 
 def _require_nothing_but_408(connection: socket.socket) -> None:
     connection.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
+    with suppress(BlockingIOError):
         answer = connection.recv(64)
         if not answer.startswith(b"HTTP/1.1 408 "):
             raise OthersDelayed(f"a body that stopped was answered with {answer!r}")

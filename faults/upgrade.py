@@ -24,7 +24,7 @@ from uuid import uuid4
 import psycopg
 
 from faults.checks import CHECKS, Story
-from faults.client import Balanced
+from faults.client import Transport
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
@@ -164,9 +164,11 @@ class _Upgrade:
             people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._plan.clients + 1)
             old.start()
             self._balancer.use(old.base_url)
-        handover = Handover(Balanced(self._balancer), people, self._scene.spare[0])
-        reader = Reader(Balanced(self._balancer), people["keys"][-1])
-        with self._scene.load(people, lambda: Balanced(self._balancer), leave=handover.objects) as approver:
+        handover = Handover(Transport(self._balancer.next_server), people, self._scene.spare[0])
+        reader = Reader(Transport(self._balancer.next_server), people["keys"][-1])
+        with self._scene.load(
+            people, lambda: Transport(self._balancer.next_server), leave=handover.objects
+        ) as approver:
             reader.start()
             try:
                 handover.begin("old")

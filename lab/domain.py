@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -75,11 +75,19 @@ class Domain:
 
 
 @contextmanager
-def running_domain(directory: Path, *, recycle_bin: bool = True, model: str = "prefork") -> Iterator[Domain]:
-    """Copy the provisioned template, start it on a free loopback address, and stop it at the end."""
+def running_domain(
+    directory: Path,
+    *,
+    recycle_bin: bool = True,
+    durable: bool = False,
+    model: str = "prefork",
+    fill: Callable[[DomainController], object] = lambda _: None,
+) -> Iterator[Domain]:
+    """Copy the provisioned template, `fill` it, start it on a free loopback address, and stop it at the end."""
     with reserved_address() as address:
         shutil.copytree(_template(recycle_bin=recycle_bin), directory)
-        controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False, model=model)
+        controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=durable, model=model)
+        fill(controller)
         try:
             controller.start_and_wait()
             yield Domain(controller)

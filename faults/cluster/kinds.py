@@ -59,10 +59,6 @@ def _of_redis(strike: Strike) -> Strike:
     return strike_and_wait
 
 
-def _primary(cluster: Cluster) -> Sequence[Machine]:
-    return cluster.primary()[:1]
-
-
 def _replicas(cluster: Cluster) -> Sequence[Machine]:
     primary, _ = cluster.primary()
     return [each for each in cluster.redis_servers if each is not primary]
@@ -111,87 +107,92 @@ def _full_database_disk(cluster: Cluster) -> Iterator[None]:
     cluster.database.restart_ended()
 
 
-def _kind(name: str, victim: str, weight: int, seconds: tuple[float, float], strike: Callable[..., None]) -> Kind:
-    return Kind(name, victim, weight, seconds, strike, target="hosts not back in time")
-
-
 _AT_ONCE, _SHORT, _LONG, _LONGER, _LONGEST = (0, 0), (0.5, 3.0), (3.0, 12.0), (3.0, 15.0), (3.0, 20.0)
-_GATEWAY: dict[str, Callable[[Cluster], Sequence[Machine]]] = {
-    "web": lambda cluster: cluster.webs,
-    "worker": lambda cluster: cluster.workers,
-}
-
-
-def _controllers(cluster: Cluster) -> Sequence[Machine]:
-    return cluster.directory
-
-
-def _balancer(cluster: Cluster) -> Sequence[Machine]:
-    return [cluster.balancer]
-
-
-def _database_primary(cluster: Cluster) -> Sequence[Any]:
-    return [cluster.database.primary]
-
-
-def _database_standby(cluster: Cluster) -> Sequence[Any]:
-    return [cluster.database.standby]
-
-
-KINDS = (
-    *(
-        _kind(f"{name} host{how}", name, weight, seconds, _one_of(hosts, strike))
-        for name, hosts in _GATEWAY.items()
-        for how, weight, seconds, strike in (
-            (" crashed", 4, _SHORT, _crash),
-            (" without power", 2, _LONG, _lose_power),
-            (" restarted", 2, _SHORT, _restart),
-            (" unplugged", 3, _LONG, _unplug),
-            ("'s link slow", 1, _LONG, _slow),
-            ("'s disk full", 1, _LONG, _fill),
-        )
-    ),
-    _kind("domain controller crashed", "directory", 5, (1, 20), _one_of(_controllers, _crash)),
-    _kind("domain controller restarted", "directory", 2, _SHORT, _one_of(_controllers, _restart)),
-    _kind("domain controller paused", "directory", 3, _LONG, _one_of(_controllers, _pause)),
-    # One of them, which may be the one that nobody writes to, or both.
-    _kind(BUSY, "directory", 2, (60, 60),
-          _one_of(lambda cluster: [cluster.domains[:1], cluster.domains[1:], cluster.domains], lasting(_busy))),
-    _kind("domain controller unplugged", "directory", 4, _LONGEST, _one_of(_controllers, _unplug)),
-    _kind("domain controller's link slow", "directory", 2, _LONG, _one_of(_controllers, _slow)),
-    _kind("a gateway host apart from a domain controller", "directory", 5, _LONGEST,
-          _cut_off_from(lambda cluster: [machine.host.address for machine in cluster.directory])),
-    _kind("domain controllers apart from one another", "replication", 4, _LONGEST,
-          lasting(lambda cluster: cluster.directory[0].host.cut_off_from(cluster.directory[1].host.address))),
-    _kind("PostgreSQL crashed, its standby promoted", "database", 4, _AT_ONCE,
-          lambda cluster, _: cluster.database.fail_over()),
-    _kind("PostgreSQL's standby crashed", "database", 2, _AT_ONCE,
-          lambda cluster, _: cluster.database.restart_standby()),
-    _kind("PostgreSQL's host unplugged", "database", 2, _LONG, _one_of(_database_primary, _unplug)),
-    _kind("PostgreSQL's standby unplugged", "database", 2, _LONG, _one_of(_database_standby, _unplug)),
-    _kind("PostgreSQL's link slow", "database", 1, _LONG, _one_of(_database_primary, _slow)),
-    _kind("PostgreSQL's disk full", "database", 1, _SHORT, lasting(_full_database_disk)),
-    _kind("PostgreSQL connections killed", "database", 2, _AT_ONCE, kill_database_connections),
-    _kind("a gateway host apart from PostgreSQL", "database", 3, _LONG, _cut_off_from(lambda _: [database.ADDRESS])),
-    *(
-        _kind(name, "redis", weight, seconds, _of_redis(strike))
-        for name, weight, seconds, strike in (
-            ("Redis' primary killed", 3, (0.5, 12.0), _one_of(_primary, _crash)),
-            ("Redis' primary restarted", 1, _SHORT, _one_of(_primary, _restart)),
-            ("Redis' primary hangs", 2, _LONGER, _one_of(_primary, _pause)),
-            ("Redis' primary unplugged", 2, _LONGER, _one_of(_primary, _unplug)),
-            ("Redis' primary without power", 1, _LONGER, _primary_without_power),
-            ("Redis' primary apart from its replicas", 1, _LONGER, lasting(_isolated_primary)),
-            ("Redis' primary's link slow", 1, _LONG, _one_of(_primary, _slow)),
-            ("Redis' primary's disk full", 1, _LONG, _one_of(_primary, _fill)),
-            ("Redis' replica killed", 1, _SHORT, _one_of(_replicas, _crash)),
-            ("Redis' replica unplugged", 1, _LONG, _one_of(_replicas, _unplug)),
-            ("Redis FLUSHALL", 1, _AT_ONCE, lambda cluster, _: cluster.redis.flush()),
-            ("a Sentinel killed", 2, (0.5, 12.0), _one_of(lambda cluster: cluster.sentinels, _crash)),
-            ("a gateway host apart from Redis' primary", 2, _LONG,
-             _cut_off_from(lambda cluster: [cluster.primary()[0].host.address])),
-        )
-    ),
-    _kind("load balancer crashed", "balancer", 1, _SHORT, _one_of(_balancer, _crash)),
-    _kind("load balancer unplugged", "balancer", 1, _LONG, _one_of(_balancer, _unplug)),
+_Row = tuple[str, int, tuple[float, float], Strike]
+"""What happens, with its weight, the limits of its duration, and its strike."""
+_ONE_OF_THE_GATEWAY: Sequence[_Row] = (
+    ("crashed", 4, _SHORT, _crash),
+    ("without power", 2, _LONG, _lose_power),
+    ("restarted", 2, _SHORT, _restart),
+    ("unplugged", 3, _LONG, _unplug),
+    ("with a slow link", 1, _LONG, _slow),
+    ("with a full disk", 1, _LONG, _fill),
+)
+_MACHINES: Sequence[tuple[str, str, Callable[[Cluster], Sequence[Any]], Sequence[_Row]]] = (
+    ("web", "web host", lambda cluster: cluster.webs, _ONE_OF_THE_GATEWAY),
+    ("worker", "worker host", lambda cluster: cluster.workers, _ONE_OF_THE_GATEWAY),
+    ("balancer", "load balancer", lambda cluster: [cluster.balancer], (
+        ("crashed", 1, _SHORT, _crash),
+        ("unplugged", 1, _LONG, _unplug),
+    )),
+    ("directory", "domain controller", lambda cluster: cluster.directory, (
+        ("crashed", 5, (1, 20), _crash),
+        ("restarted", 2, _SHORT, _restart),
+        ("paused", 3, _LONG, _pause),
+        ("unplugged", 4, _LONGEST, _unplug),
+        ("with a slow link", 2, _LONG, _slow),
+    )),
+    ("database", "PostgreSQL", lambda cluster: [cluster.database.primary], (
+        ("unplugged", 2, _LONG, _unplug),
+        ("with a slow link", 1, _LONG, _slow),
+    )),
+    ("database", "PostgreSQL's standby", lambda cluster: [cluster.database.standby], (
+        ("unplugged", 2, _LONG, _unplug),
+    )),
+    ("redis", "Redis' primary", lambda cluster: cluster.primary()[:1], (
+        ("killed", 3, (0.5, 12.0), _crash),
+        ("restarted", 1, _SHORT, _restart),
+        ("paused", 2, _LONGER, _pause),
+        ("unplugged", 2, _LONGER, _unplug),
+        ("with a slow link", 1, _LONG, _slow),
+        ("with a full disk", 1, _LONG, _fill),
+    )),
+    ("redis", "Redis' replica", _replicas, (
+        ("killed", 1, _SHORT, _crash),
+        ("unplugged", 1, _LONG, _unplug),
+    )),
+    ("redis", "a Sentinel", lambda cluster: cluster.sentinels, (("killed", 2, (0.5, 12.0), _crash),)),
 )  # fmt: skip
+"""Faults of one machine: the victim, the machine's name, one of which machines it strikes, and what happens to it."""
+_OTHERS: dict[str, Sequence[_Row]] = {
+    "directory": (
+        # One of them, which may be the one that nobody writes to, or both.
+        (BUSY, 2, (60, 60),
+         _one_of(lambda cluster: [cluster.domains[:1], cluster.domains[1:], cluster.domains], lasting(_busy))),
+        ("a gateway host apart from a domain controller", 5, _LONGEST,
+         _cut_off_from(lambda cluster: [machine.host.address for machine in cluster.directory])),
+    ),
+    "replication": (
+        ("domain controllers apart from one another", 4, _LONGEST,
+         lasting(lambda cluster: cluster.directory[0].host.cut_off_from(cluster.directory[1].host.address))),
+    ),
+    "database": (
+        ("PostgreSQL crashed, its standby promoted", 4, _AT_ONCE, lambda cluster, _: cluster.database.fail_over()),
+        ("PostgreSQL's standby crashed", 2, _AT_ONCE, lambda cluster, _: cluster.database.restart_standby()),
+        ("PostgreSQL's disk full", 1, _SHORT, lasting(_full_database_disk)),
+        ("PostgreSQL connections killed", 2, _AT_ONCE, kill_database_connections),
+        ("a gateway host apart from PostgreSQL", 3, _LONG, _cut_off_from(lambda _: [database.ADDRESS])),
+    ),
+    "redis": (
+        ("Redis' primary without power", 1, _LONGER, _primary_without_power),
+        ("Redis' primary apart from its replicas", 1, _LONGER, lasting(_isolated_primary)),
+        ("Redis FLUSHALL", 1, _AT_ONCE, lambda cluster, _: cluster.redis.flush()),
+        ("a gateway host apart from Redis' primary", 2, _LONG,
+         _cut_off_from(lambda cluster: [cluster.primary()[0].host.address])),
+    ),
+}  # fmt: skip
+
+
+def _kinds() -> Iterator[Kind]:
+    rows = [
+        (victim, (f"{name} {happens}", weight, seconds, _one_of(machines, strike)))
+        for victim, name, machines, faults in _MACHINES
+        for happens, weight, seconds, strike in faults
+    ]
+    rows += [(victim, row) for victim, faults in _OTHERS.items() for row in faults]
+    for victim, (name, weight, seconds, strike) in rows:
+        whole = _of_redis(strike) if victim == "redis" else strike
+        yield Kind(name, victim, weight, seconds, whole, target="hosts not back in time")
+
+
+KINDS = tuple(_kinds())

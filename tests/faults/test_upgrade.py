@@ -13,7 +13,7 @@ import pytest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.checks import CHECKS
-from faults.client import Balanced
+from faults.client import Transport
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
@@ -64,13 +64,13 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
     new = live_gateway.base_url
     with closing(domain.connect()) as directory:
         scene = Scene(directory, Database(live_database_url()), seed=1, clients=1, spare=1)
-        handover = Handover(Balanced(balancer), people, scene.spare[0])
-        reader = Reader(Balanced(balancer), keys[-1])
+        handover = Handover(Transport(balancer.next_server), people, scene.spare[0])
+        reader = Reader(Transport(balancer.next_server), keys[-1])
         old.start()
         balancer.use(old.base_url)
         handover.begin("old")
         balancer.use(old.base_url, new)
-        with scene.load(people, lambda: Balanced(balancer), leave=handover.objects) as deciding:
+        with scene.load(people, lambda: Transport(balancer.next_server), leave=handover.objects) as deciding:
             reader.start()
             run_round(scene)
             balancer.use(new)
