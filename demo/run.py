@@ -3,11 +3,10 @@
 import fcntl
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -18,6 +17,7 @@ from demo.supervisor import Console, ShownService, Stopped, Supervisor
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
 from lab.http import Http, is_healthy
+from lab.processes import run
 from lab.redis import is_redis_answering, redis_command
 from lab.samba.controller import (
     BASE_DN,
@@ -81,13 +81,17 @@ class Demonstration:
             raise CannotRun(f"Port {self._port} of {HOST} is in use. Choose another one: PORT=8001 make run")
         self._controller.require_free_address()
         self._prepare_domain()
-        self._start_domain_controller()
-        self._start_redis()
+        self._console.say(f"Starting the domain controller at {self._controller.url} …")
+        self._start("domain", self._controller.command, self._controller.is_answering)
+        if "REDIS_URL" not in os.environ:
+            self._start("redis", redis_command(self._redis_socket), lambda: is_redis_answering(self._redis_socket))
         self._console.say("Preparing the gateway's database …")
-        command = manage_command("migrate", "--verbosity", "0")
-        self._supervisor.run_once("migrate", command, environment=self._environment)
+        self._manage("migrate", "--verbosity", "0")
         self._seed()  # first, since a gateway without an administrator asks for its set-up
-        self._start_gateway()
+        self._console.say("Starting the worker and the web server …")
+        self._start("worker", worker_command(), lambda: True, has_own_output=True)
+        web = web_command(host=HOST, port=self._port)
+        self._start("web", web, lambda: is_healthy(self._base_url), has_own_output=True)
         self._introduce(time.monotonic() - started)
         self._supervisor.watch()
 
@@ -129,74 +133,43 @@ class Demonstration:
 
     def _fill_domain(self) -> None:
         self._console.say("Filling it with an organisation (once) …")
-        command = [SYSTEM_PYTHON, str(FILL_DOMAIN), str(DOMAIN)]
-        self._supervisor.run_once("domain", command, environment=self._environment)
+        run([SYSTEM_PYTHON, FILL_DOMAIN, DOMAIN], environment=self._environment, directory=PROJECT)
 
-    def _start_domain_controller(self) -> None:
-        self._console.say(f"Starting the domain controller at {self._controller.url} …")
-        self._start("domain", self._controller.command, self._controller.is_answering)
+    def _manage(self, *arguments: str, stdin: str = "") -> str:
+        return run(manage_command(*arguments), environment=self._environment, directory=PROJECT, stdin=stdin)
 
-    def _start_redis(self) -> None:
-        if "REDIS_URL" in os.environ:
-            return
-        self._start("redis", redis_command(self._redis_socket), lambda: is_redis_answering(self._redis_socket))
-
-    def _start_gateway(self) -> None:
-        self._console.say("Starting the worker and the web server …")
-        self._start("worker", worker_command(), lambda: True, has_own_output=True)
-        web = web_command(host=HOST, port=self._port)
-        self._start("web", web, lambda: is_healthy(self._base_url), has_own_output=True)
-
-    def _start(self, name: str, command: Sequence[str | Path], is_ready: Any, *, has_own_output: bool = False) -> None:
-        self._supervisor.start(
-            ShownService(
-                name,
-                command,
-                self._console,
-                environment=self._environment,
-                is_ready=is_ready,
-                has_own_output=has_own_output,
-            )
-        )
+    def _start(self, name: str, command: Sequence[str | Path], is_ready: Callable[[], bool], **options: bool) -> None:
+        environment = self._environment
+        service = ShownService(name, command, self._console, environment=environment, is_ready=is_ready, **options)
+        self._supervisor.start(service)
 
     def _seed(self) -> None:
         """Have the gateway create, or find, the accounts and the key; store their credentials."""
-        done = subprocess.run(
-            manage_command("seed_demo"),
-            input=json.dumps(self._credentials),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-            env=self._environment,
-            cwd=PROJECT,
-        )
-        if done.returncode != 0:
-            raise RuntimeError("The demonstration's accounts could not be created; the reason is above")
-        accounts = json.loads(done.stdout)
+        accounts = json.loads(self._manage("seed_demo", stdin=json.dumps(self._credentials)))
         self._credentials = {
             "baseUrl": self._base_url,
             "console": f"{self._base_url}/console/",
-            **{name: accounts[name] for name in ("administrator", "approver", "apiKey")},
+            **accounts,
             "directory": self._credentials["directory"],
         }
-        _write_credentials(self._credentials)
+        partial = CREDENTIALS.with_suffix(".partial")  # kept from others by `make_private_by_default`
+        partial.write_text(json.dumps(self._credentials, indent=2) + "\n")
+        partial.replace(CREDENTIALS)
 
     def _lend_membership(self) -> str:
         """Let somebody be a member of a group for some minutes; a line about it, empty if that fails."""
         http = Http(self._base_url)
         try:
             headers = http.send("POST", "/rest/session", self._credentials["administrator"]).session
-
-            def find(what: str) -> dict[str, Any]:
-                items: list[dict[str, Any]] = http.send("GET", f"/rest/ad/{what}", headers=headers).body["items"]
-                return items[0]
-
-            user, group = find("users?q=lovelace"), find("groups?q=Department")
+            user, group = (
+                http.send("GET", f"/rest/ad/{search}", headers=headers).body["items"][0]
+                for search in ("users?q=lovelace", "groups?q=Department")
+            )
             headers |= {"X-Revert-After": f"PT{LENT_MINUTES}M", "X-Change-Reason": "A membership that ends by itself"}
             answer = http.send("POST", f"/rest/ad/groups/{group['id']}/members", {"add": [user["id"]]}, headers)
+            if not answer.body["added"]:
+                return ""
         except (OSError, HTTPException, LookupError, TypeError):
-            return ""
-        if answer.status != 200 or not answer.body["added"]:
             return ""
         return (
             f"{user['name']} is a member of {group['name']} for {LENT_MINUTES} minutes: see Scheduled in the console."
@@ -243,13 +216,6 @@ def _read_credentials() -> dict[str, Any]:
     except ValueError as error:
         raise CannotRun(f"{CREDENTIALS} is not JSON ({error}); `make reset` starts afresh") from error
     return credentials
-
-
-def _write_credentials(credentials: Mapping[str, Any]) -> None:
-    """Replace the file atomically; `make_private_by_default` keeps it from others."""
-    partial = CREDENTIALS.with_suffix(".partial")
-    partial.write_text(json.dumps(credentials, indent=2) + "\n")
-    partial.replace(CREDENTIALS)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from demo.run import CREDENTIALS
 from lab.browser import running_browser
 from lab.commands import PROJECT
 from lab.http import Http, is_healthy
+from lab.waiting import wait_until
 
 PICTURES = PROJECT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
@@ -27,44 +27,30 @@ START = 300
 """Seconds, since the first start provisions a domain."""
 
 
-class Api:
-    """Calls `/api` as an integration does."""
-
-    def __init__(self, credentials: Mapping[str, Any]) -> None:
-        reason = "Ticket 4711: covers for Grace in December"
-        self._http = Http(
-            credentials["baseUrl"], {"X-API-Key": credentials["apiKey"]["value"], "X-Change-Reason": reason}
-        )
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self._http.send(method, f"/api/{path}", body)
-        if answer.status >= 300:
-            raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
-        return answer.body
+def _call(http: Http, method: str, path: str, body: Any = None) -> Any:
+    """Call `/api` as an integration does."""
+    answer = http.send(method, f"/api/{path}", body)
+    if answer.status >= 300:
+        raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
+    return answer.body
 
 
-def _credentials() -> dict[str, Any] | None:
-    """The credentials of a running demonstration."""
-    try:
-        found: dict[str, Any] = json.loads(CREDENTIALS.read_text())
-    except FileNotFoundError:
-        return None
-    return found if "baseUrl" in found and is_healthy(found["baseUrl"]) else None
+def _credentials() -> dict[str, Any]:
+    """The credentials of a running demonstration, empty if there is none."""
+    found: dict[str, Any] = json.loads(CREDENTIALS.read_text()) if CREDENTIALS.exists() else {}
+    return found if "baseUrl" in found and is_healthy(found["baseUrl"]) else {}
 
 
 @contextmanager
 def _demonstration() -> Iterator[dict[str, Any]]:
-    running = _credentials()
-    if running is not None:
+    if running := _credentials():
         yield running
         return
     process = subprocess.Popen([sys.executable, "-m", "demo.run"], cwd=PROJECT)
     try:
-        deadline = time.monotonic() + START
-        while (started := _credentials()) is None:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit("The demonstration did not start; its messages are above")
-            time.sleep(1)
+        wait_until(lambda: _credentials() or process.poll() is not None, START)
+        if not (started := _credentials()):
+            raise SystemExit("The demonstration did not start; its messages are above")
         yield started
     finally:
         process.send_signal(signal.SIGINT)
@@ -86,11 +72,11 @@ def _take(page: Page, name: str) -> None:
     print(f"docs/pictures/{name}.png")
 
 
-def _approval(api: Api, page: Page) -> None:
+def _approval(http: Http, page: Page) -> None:
     """A change of a group's members that waits, as its approver sees it."""
-    group = api.call("GET", f"ad/groups?filter={quote('(cn=Department Engineering)')}")["items"][0]
-    user = api.call("GET", "ad/users?q=lovelace&pageSize=1")["items"][0]
-    held = api.call("POST", f"ad/groups/{group['id']}/members", {"add": [user["id"]]})
+    group = _call(http, "GET", f"ad/groups?filter={quote('(cn=Department Engineering)')}")["items"][0]
+    user = _call(http, "GET", "ad/users?q=lovelace&pageSize=1")["items"][0]
+    held = _call(http, "POST", f"ad/groups/{group['id']}/members", {"add": [user["id"]]})
     page.goto(f"/console/changes/{held['changeRequest']['id']}")
     _take(page, "approval")
 
@@ -107,9 +93,9 @@ def _key_wizard(page: Page) -> None:
     _take(page, "key-wizard")
 
 
-def _run(api: Api, page: Page) -> None:
+def _run(http: Http, page: Page) -> None:
     """The accounts of a unit disabled, one of them protected; then enabled again for the next time."""
-    unit = api.call("GET", f"ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
+    unit = _call(http, "GET", f"ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
     for action in ("disable", "enable"):
         page.goto(f"/console/runs/new?unit={unit['id']}&action={action}&kinds=user&scope=one-level")
         page.get_by_label("Reason").fill("Ticket 4712: the season is over")
@@ -119,17 +105,18 @@ def _run(api: Api, page: Page) -> None:
             _take(page, "run")
 
 
-def main() -> int:
-    """Take all pictures; return 0 on success."""
+def main() -> None:
+    """Take all pictures."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with _demonstration() as credentials, running_browser() as browser:
-        api = Api(credentials)
-        _approval(api, _signed_in(browser, credentials, "approver"))
+        reason = "Ticket 4711: covers for Grace in December"
+        headers = {"X-API-Key": credentials["apiKey"]["value"], "X-Change-Reason": reason}
+        http = Http(credentials["baseUrl"], headers)
+        _approval(http, _signed_in(browser, credentials, "approver"))
         administrator = _signed_in(browser, credentials, "administrator")
         _key_wizard(administrator)
-        _run(api, administrator)
-    return 0
+        _run(http, administrator)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,6 @@
 """Runs several services: with one log, restarts after a crash, and an orderly end."""
 
 import contextlib
-import itertools
 import os
 import select
 import signal
@@ -13,11 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from lab.commands import PROJECT
-from lab.processes import start_process, stop_process
 from lab.services import Service
 
-COLOURS = ("36", "33", "32", "35", "34")
 POLL_INTERVAL = 0.2
 
 
@@ -26,22 +22,10 @@ class Stopped(Exception):
 
 
 class Console:
-    """Standard output for all services, with a prefix for each line. A closed terminal is not an error."""
+    """Standard output for all services. A closed terminal is not an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        self._colours: dict[str, str] = {}
-        self._next_colour = itertools.cycle(COLOURS)
-
-    def line(self, name: str, text: str) -> None:
-        """Print one line of a service's log."""
-        prefix = f"{name:<8}|"
-        if self._colour:
-            if name not in self._colours:
-                self._colours[name] = next(self._next_colour)
-            prefix = f"\x1b[{self._colours[name]}m{prefix}\x1b[0m"
-        self.say(f"{prefix} {text}")
 
     def is_gone(self) -> bool:
         """Whether nobody reads any more, since the terminal or the pipe was closed."""
@@ -49,16 +33,16 @@ class Console:
         watched.register(sys.stdout.fileno(), 0)
         return bool(watched.poll(0))
 
-    def say(self, text: str = "") -> None:
-        """Print a line without a prefix."""
+    def say(self, text: str) -> None:
+        """Print a line."""
         with self._lock, contextlib.suppress(OSError, ValueError):
             print(text, flush=True)
 
     def copy(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        """Print a process' output until it ends."""
+        """Print a process' output until it ends, with a prefix for each line."""
         for line in process.stdout or ():
             if text := line.decode(errors="replace").rstrip():
-                self.line(name, text)
+                self.say(f"{name:<8}| {text}")
 
 
 class ShownService(Service):
@@ -90,7 +74,7 @@ class ShownService(Service):
         return process
 
     def _note_unexpected_end(self, status: int, delay: float) -> None:
-        self._console.line(self.name, f"ended (exit status {status}), again in {delay:g} s")
+        self._console.say(f"{self.name} ended (exit status {status}), again in {delay:g} s")
 
     def _failure(self) -> str:
         return f"{self.name} did not start; the reason is above"
@@ -108,10 +92,9 @@ class Supervisor:
         self._stopping = False
 
     def __enter__(self) -> "Supervisor":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._request_stop)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup(1), to outlive the terminal
-            signal.signal(signal.SIGHUP, self._request_stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup(1), to outlive the terminal
+                signal.signal(number, self._request_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,25 +112,12 @@ class Supervisor:
 
     def watch(self) -> None:
         """Restart services that end, until a signal raises `Stopped`."""
-        while True:
-            # The kernel signals a hang-up only to the session leader, which may not pass it on (make does not).
-            if self._console.is_gone():
-                self._stopping = True
-                raise Stopped
+        # The kernel signals a hang-up only to the session leader, which may not pass it on (make does not).
+        while not self._console.is_gone():
             for service in self._services:
                 service.supervise()
             time.sleep(POLL_INTERVAL)
-
-    def run_once(self, name: str, command: Sequence[str], *, environment: Mapping[str, str]) -> None:
-        """Run a command to its end, with its output among the logs; raises RuntimeError when it fails."""
-        process = start_process(command, environment=environment, directory=PROJECT, output=subprocess.PIPE)
-        try:
-            self._console.copy(name, process)
-            status = process.wait()
-        finally:
-            stop_process(process)
-        if status != 0:
-            raise RuntimeError(f"{name} failed (exit status {status})")
+        raise Stopped
 
     def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         if not self._stopping:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +18,6 @@ from faults.observed import Database, ObservedObject
 from faults.scene import Scene
 from faults.world import ATTRIBUTES
 from lab.accounts.making import make_accounts
-from lab.directory import Directory
 from lab.domain import Domain, wait_until_replicated
 from lab.gateway import Commands
 from lab.waiting import TimedOut, wait_until
@@ -60,7 +58,7 @@ class Result:
     settled_after: float
     by_server: dict[str, int]
     """The number of changes that each domain controller accepted."""
-    seconds: float = 0.0
+    seconds: float
 
     @property
     def is_good(self) -> bool:
@@ -99,148 +97,128 @@ def run_campaign(
 ) -> Result:
     """Run a campaign. The directory is for its servers; logs, diaries and the records of changes stay there."""
     started = time.monotonic()
+    findings: dict[str, list[str]] = {}
     with site(directory) as servers, closing(servers.domains[0].connect()) as client:
-        campaign = _Campaign(plan, servers, client, kinds, say)
-        campaign.run()
-        for diary in campaign.result.story.diaries:
-            diary.write(directory / f"{diary.client}.jsonl")
-        _write(directory / "records.jsonl", (asdict(each) for each in campaign.result.story.records))
-        _write(directory / "faults.jsonl", (_fault_json(each) for each in campaign.result.struck))
-    campaign.result.seconds = time.monotonic() - started
-    return campaign.result
-
-
-def _write(file: Path, facts: Iterable[dict[str, Any]]) -> None:
-    with file.open("w") as lines:
-        lines.writelines(json.dumps(each, default=str) + "\n" for each in facts)
-
-
-def _fault_json(struck: FaultResult) -> dict[str, Any]:
-    at = datetime.fromtimestamp(struck.at, UTC)
-    return {"at": at, "seconds": struck.seconds, "fault": struck.name, "choice": struck.choice}
-
-
-class _Campaign:
-    """A running campaign: its servers, its clients and its findings."""
-
-    def __init__(
-        self, plan: Plan, servers: Site, directory: Directory, kinds: Sequence[Kind], say: Callable[[str], None]
-    ) -> None:
-        self._plan = plan
-        self._servers = servers
-        self._kinds = kinds
-        self._directory = directory
-        self._say = say
-        self._scene = Scene(
-            directory,
+        scene = Scene(
+            client,
             Database(servers.database_url),
             seed=plan.seed,
             clients=plan.clients,
             lending=plan.lending,
             wait_until_replicated=lambda: wait_until_replicated(servers.domains),
         )
-        self._findings: dict[str, list[str]] = {}
-        self._settled_after = 0.0
-
-    def run(self) -> None:
-        """Run load and faults, wait for the end, and check."""
-        servers = self._servers
-        people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=self._plan.clients)
+        people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=plan.clients)
         servers.start()
-        self._say("the load begins")
-        with self._scene.load(people, lambda: Transport(lambda: nullcontext(servers.base_url))) as approver:
-            struck = self._strike()
-            self._wait_for_end()
+        say("the load begins")
+        with scene.load(people, lambda: Transport(lambda: nullcontext(servers.base_url))) as approver:
+            struck = _strike(plan, servers, scene, kinds, say)
+            for lender in scene.lenders:
+                lender.finish()
+            settled_after = _wait_for_end(plan, servers, scene, findings, say)
         # What a client or the approver has asked for at the last moment.
         with suppress(TimedOut):  # the checks say what is still open then
-            wait_until(lambda: not self._scene.is_anything_open(), self._plan.settled_within)
-        story = self._scene.story(approver)
+            wait_until(lambda: not scene.is_anything_open(), plan.settled_within)
+        story = scene.story(approver)
         story.faults = [(each.at, each.at + each.seconds) for each in struck]
-        self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
-        self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
+        say(f"checking {len(story.records)} records and {len(story.after)} objects")
+        findings |= {name: list(check(story)) for name, check in CHECKS.items()}
         if len(servers.domains) > 1:
-            self._findings["objects on which the domain controllers differ"] = list(self._differences())
-        for target in sorted({kind.target for kind in self._kinds}, reverse=True):
-            self._findings[target] = [each.complaint for each in struck if each.complaint and each.target == target]
-        self._findings["processes that ended by themselves"] = servers.unexpected_ends()
-        self._findings["operations log found tampered with"] = list(self._tampering())
-        by_server = self._scene.database.changes_by_server()
-        self.result = Result(self._plan, self._findings, struck, story, self._settled_after, by_server)
+            findings["objects on which the domain controllers differ"] = list(_differences(servers, scene))
+        for target in sorted({kind.target for kind in kinds}, reverse=True):
+            findings[target] = [each.complaint for each in struck if each.complaint and each.target == target]
+        findings["processes that ended by themselves"] = servers.unexpected_ends()
+        findings["operations log found tampered with"] = list(_tampering(servers))
+        by_server = scene.database.changes_by_server()
+    for diary in story.diaries:
+        _write(directory / f"{diary.client}.jsonl", diary.requests)
+    _write(directory / "records.jsonl", story.records)
+    _write(directory / "faults.jsonl", struck)
+    return Result(plan, findings, struck, story, settled_after, by_server, time.monotonic() - started)
 
-    def _differences(self) -> Iterator[str]:
-        """Yield the objects whose content differs between domain controllers."""
-        with ExitStack() as stack:
-            clients = [stack.enter_context(closing(domain.connect())) for domain in self._servers.domains]
-            first, *others = map(self._scene.read_objects, clients)
-        for other in others:
-            for guid in first.keys() | other.keys():
-                one, two = _replicated_state(first.get(guid)), _replicated_state(other.get(guid))
-                if one != two:
-                    yield f"{guid}: {one} and {two}"
 
-    def _tampering(self) -> Iterator[str]:
-        try:
-            self._servers.manage("verify_operations_log")
-        except RuntimeError as error:
-            yield str(error)
+def _write(file: Path, facts: Iterable[Any]) -> None:
+    """Write facts for people who investigate; the credentials among them are useless by then."""
+    file.write_text("".join(json.dumps(asdict(each), default=str) + "\n" for each in facts))
 
-    def _strike(self) -> list[FaultResult]:
-        plan = self._plan
-        faults = plan_faults(
-            random.Random(plan.seed),
-            kinds=self._kinds,
-            count=plan.faults,
-            pace=plan.pace,
-            patience=plan.back_within,
-            longest=plan.longest,
-        )
-        time.sleep(WARM_UP)
-        striker = FaultInjector(self._servers, faults)
-        striker.start()
-        reported = 0
-        while striker.is_alive():
-            striker.join(10)
-            self._scene.require_working()
-            requests = sum(len(each.diary.requests) for each in self._scene.clients)
-            self._say(f"{len(striker.struck)} faults, {requests} requests")
-            for each in striker.struck[reported:]:
-                reported += 1
-                if each.complaint:  # at once: it may cause what ends the campaign before its report
-                    self._say(each.complaint)
-        return striker.struck
 
-    def _wait_for_end(self) -> None:
-        """Wait until everything has ended; what is open after the time for settling is a finding."""
-        for lender in self._scene.lenders:
-            lender.finish()
-        started = time.monotonic()
-        for each in self._scene.clients:
-            each.finish()
-        self._servers.wait_until_ready()
-        self._directory.reconnect()  # MaxConnIdleTime: it closes connections after 15 idle minutes
-        old, old_requests = set(self._scene.database.open_records()), set(self._scene.requests_under_way())
-        promised = self._plan.settled_within
-        late = f"records not settled within {promised:g} s"
-        waiting_requests = f"approved changes not applied within {promised:g} s"
-        reported = 0.0
-        while (passed := time.monotonic() - started) < max(self._plan.patience, promised):
-            self._scene.require_working()
-            left = sorted(old_requests & set(self._scene.requests_under_way()))
-            is_settled = not old & set(self._scene.database.open_records()) and not left
-            if late not in self._findings and (is_settled or passed > promised):
-                self._settled_after = passed
-                self._findings[late] = list(self._scene.find_settleable(old))
-                self._findings[waiting_requests] = [f"change request {each}" for each in left]
-            waiting = [each.name for each in self._scene.clients if not each.is_finished]
-            is_patient = passed < self._plan.patience or not all(
-                each.has_done_everything for each in self._scene.clients
-            )
-            if late in self._findings and not (waiting and is_patient) and not self._scene.is_anything_open():
-                return
-            if passed - reported > 10:
-                reported = passed
-                self._say(f"{len(waiting)} clients still wait for an answer")
-            time.sleep(0.5)
+def _strike(
+    plan: Plan, servers: Site, scene: Scene, kinds: Sequence[Kind], say: Callable[[str], None]
+) -> list[FaultResult]:
+    """Cause the faults, and return when all of them are over."""
+    faults = plan_faults(
+        random.Random(plan.seed),
+        kinds=kinds,
+        count=plan.faults,
+        pace=plan.pace,
+        patience=plan.back_within,
+        longest=plan.longest,
+    )
+    time.sleep(WARM_UP)
+    striker = FaultInjector(servers, faults)
+    striker.start()
+    reported = 0
+    while striker.is_alive():
+        striker.join(10)
+        scene.require_working()
+        say(f"{len(striker.struck)} faults, {sum(len(each.diary.requests) for each in scene.clients)} requests")
+        for each in striker.struck[reported:]:
+            reported += 1
+            if each.complaint:  # at once: it may cause what ends the campaign before its report
+                say(each.complaint)
+    return striker.struck
+
+
+def _wait_for_end(
+    plan: Plan, servers: Site, scene: Scene, findings: dict[str, list[str]], say: Callable[[str], None]
+) -> float:
+    """Wait until everything has ended; what is open after the time for settling is a finding.
+
+    Return after how many seconds the records and approved changes of now were settled, or found not to be.
+    """
+    started = time.monotonic()
+    for each in scene.clients:
+        each.finish()
+    servers.wait_until_ready()
+    old, old_requests = set(scene.database.open_records()), set(scene.requests_under_way())
+    settled_after: float | None = None
+    reported = 0.0
+    while (passed := time.monotonic() - started) < max(plan.patience, plan.settled_within):
+        scene.require_working()
+        left = sorted(old_requests & set(scene.requests_under_way()))
+        is_settled = not left and not old & set(scene.database.open_records())
+        if settled_after is None and (is_settled or passed > plan.settled_within):
+            settled_after = passed
+            late = f"within {plan.settled_within:g} s"
+            findings[f"records not settled {late}"] = list(scene.find_settleable(old))
+            findings[f"approved changes not applied {late}"] = [f"change request {each}" for each in left]
+        waiting = [each.name for each in scene.clients if not each.is_finished]
+        is_patient = passed < plan.patience or not all(each.has_done_everything for each in scene.clients)
+        if settled_after is not None and not (waiting and is_patient) and not scene.is_anything_open():
+            break
+        if passed - reported > 10:
+            reported = passed
+            say(f"{len(waiting)} clients still wait for an answer")
+        time.sleep(0.5)
+    return settled_after or 0.0
+
+
+def _differences(servers: Site, scene: Scene) -> Iterator[str]:
+    """Yield the objects whose content differs between domain controllers."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(domain.connect())) for domain in servers.domains]
+        first, *others = map(scene.read_objects, clients)
+    for other in others:
+        for guid in first.keys() | other.keys():
+            one, two = _replicated_state(first.get(guid)), _replicated_state(other.get(guid))
+            if one != two:
+                yield f"{guid}: {one} and {two}"
+
+
+def _tampering(servers: Site) -> Iterator[str]:
+    try:
+        servers.manage("verify_operations_log")
+    except RuntimeError as error:
+        yield str(error)
 
 
 def _replicated_state(seen: ObservedObject | None) -> object:

@@ -1,9 +1,7 @@
 """What a client requested and what it was told, for the checker to compare with the directory."""
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 Key = tuple[str, ...]
@@ -115,9 +113,3 @@ class Diary:
                 if effect.outcome in (Outcome.OPEN, Outcome.WAITING):
                     found.setdefault(effect.key, set()).add(effect.value)
         return found
-
-    def write(self, file: Path) -> None:
-        """Write it for people who investigate; the credentials are useless by then."""
-        with file.open("w") as lines:
-            for request in self.requests:
-                lines.write(json.dumps(asdict(request)) + "\n")

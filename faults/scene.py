@@ -14,7 +14,7 @@ from faults.client import Transport
 from faults.lending import NO_LENDING, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
-from faults.threads import Worker
+from faults.threads import working
 from faults.world import make_areas
 from lab.directory import Directory
 
@@ -84,16 +84,8 @@ class Scene:
             lent={each.group for each in self._guests},
             is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
         )
-        threads: list[Worker] = [*self.clients, approver, *self.lenders]
-        for thread in threads:
-            thread.start()
-        try:
+        with working(*self.clients, approver, *self.lenders):
             yield approver
-        finally:
-            for thread in threads:
-                thread.end()
-            for thread in threads:
-                thread.join(60)
 
     def require_working(self) -> None:
         """Raise RuntimeError if a client itself has failed."""
@@ -116,6 +108,7 @@ class Scene:
 
     def find_settleable(self, old: Collection[str]) -> Iterator[str]:
         """Yield the open ones of these records whose object exists, so that the gateway could settle them."""
+        self._directory.reconnect()  # MaxConnIdleTime: it closes connections after 15 idle minutes
         for record, target in self.database.open_records().items():
             if record in old and (target is None or self._directory.exists(UUID(target))):
                 yield f"record {record} about {target}"

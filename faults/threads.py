@@ -1,6 +1,8 @@
 """The threads of a campaign."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Worker(threading.Thread):
@@ -13,3 +15,17 @@ class Worker(threading.Thread):
     def end(self) -> None:
         """Stop as soon as possible."""
         self._ended.set()
+
+
+@contextmanager
+def working(*workers: Worker) -> Iterator[None]:
+    """Have them work within the block."""
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.end()
+        for worker in workers:
+            worker.join(300)

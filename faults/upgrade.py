@@ -15,9 +15,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +30,7 @@ from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
 from faults.servers import SETTINGS
+from faults.threads import Worker, working
 from lab.accounts.making import make_accounts
 from lab.domain import Domain, running_domain
 from lab.gateway import LiveGateway, Stores, gateway_settings, running_stores
@@ -47,37 +49,19 @@ class Plan:
     """The number of clients, how often each performs every action in each stage, and of records in the log before."""
 
     seed: int
-    clients: int = 3
-    rounds: int = 2
-    records: int = 10_000
+    clients: int
+    rounds: int
+    records: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Result:
     """Findings by target, answers by status, and the seconds that each stage and the slowest write to the log took."""
 
-    findings: dict[str, list[str]] = field(default_factory=dict)
-    answers: Counter[int] = field(default_factory=Counter)
-    stages: dict[str, float] = field(default_factory=dict)
-    longest_write: float = 0.0
-
-    @property
-    def is_good(self) -> bool:
-        """Whether nothing was found."""
-        return not any(self.findings.values())
-
-
-def run_upgrade(plan: Plan, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
-    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder."""
-    settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
-    with ExitStack() as stack:
-        hosts = []
-        for name, release in (("old", before), ("new", THIS_TREE), ("old-again", before)):
-            hosts.append(make_host(name, release, folder, settings))
-            stack.callback(hosts[-1].stop)
-        directory = stack.enter_context(closing(domain.connect()))
-        scene = Scene(directory, Database(stores.database_url), seed=plan.seed, clients=plan.clients, spare=1)
-        return _Upgrade(plan, domain, scene, hosts, stores.database_url).run()
+    findings: dict[str, list[str]]
+    answers: Counter[int]
+    stages: dict[str, float]
+    longest_write: float
 
 
 def make_host(name: str, release: Release, folder: Path, settings: Mapping[str, str]) -> LiveGateway:
@@ -91,30 +75,23 @@ LOCK_SECONDS = 0.5
 """How long who writes to the log may wait for a lock."""
 
 
-class WriterBeside(threading.Thread):
+class WriterBeside(Worker):
     """Writes to the log all the time, and takes it back; beside a vacuum that takes its time at first."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(name="writer", daemon=True)
+        super().__init__("writer")
         self.findings: list[str] = []
         self.longest = 0.0
         self.count = 0
         self._url = url
-        self._ended = threading.Event()
-        self._vacuum = threading.Thread(target=self._vacuum_slowly, name="vacuum", daemon=True)
-
-    def end(self) -> None:
-        """Stop writing, and wait for both."""
-        self._ended.set()
-        self.join(TIMEOUT)
-        self._vacuum.join(TIMEOUT)
 
     def run(self) -> None:
-        self._vacuum.start()
+        vacuum = threading.Thread(target=self._vacuum_slowly, name="vacuum", daemon=True)
+        vacuum.start()
         with psycopg.connect(self._url, autocommit=True) as database:
             database.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
-            found = database.execute("SELECT * FROM audit_operationrecord ORDER BY id DESC LIMIT 1")
-            columns = ", ".join(f'"{column.name}"' for column in found.description or () if column.name != "id")
+            found = database.execute("SELECT * FROM audit_operationrecord LIMIT 0").description or ()
+            columns = ", ".join(f'"{column.name}"' for column in found if column.name != "id")
             database.execute("CREATE TEMPORARY TABLE copied AS SELECT * FROM audit_operationrecord LIMIT 1")
             insert = f"INSERT INTO audit_operationrecord (id, {columns}) SELECT %s, {columns} FROM copied"  # noqa: S608
             while not self._ended.wait(0.02):
@@ -127,6 +104,7 @@ class WriterBeside(threading.Thread):
                     self.findings.append(f"at {time.strftime('%H:%M:%S')}")
                 self.longest = max(self.longest, time.monotonic() - began)
                 self.count += 1
+        vacuum.join()
 
     def _vacuum_slowly(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as database:
@@ -141,96 +119,71 @@ def logged_errors(host: LiveGateway) -> Iterator[str]:
             yield from (f"{service.name}: {line}" for line in _ERROR_LINE.findall(service.log_file.read_text()))
 
 
-class _Upgrade:
-    """A running upgrade test: its hosts, its clients and its findings."""
-
-    def __init__(
-        self, plan: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway], database_url: str
-    ) -> None:
-        self._plan = plan
-        self._database_url = database_url
-        self._domain = domain
-        self._scene = scene
-        self._old, self._new, self._old_again = hosts
-        self._balancer = LoadBalancer()
-        self._result = Result()
-
-    def run(self) -> Result:
-        """Upgrade, roll back, and check."""
-        old, new, old_again = self._old, self._new, self._old_again
-        with self._stage("the release before on its own tables"):
-            old.manage("migrate", "-v0")
-            write_long_log(old, self._plan.records)
-            people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._plan.clients + 1)
-            old.start()
-            self._balancer.use(old.base_url)
-        handover = Handover(Transport(self._balancer.next_server), people, self._scene.spare[0])
-        reader = Reader(Transport(self._balancer.next_server), people["keys"][-1])
-        with self._scene.load(
-            people, lambda: Transport(self._balancer.next_server), leave=handover.objects
-        ) as approver:
-            reader.start()
-            try:
-                handover.begin("old")
-                writer = WriterBeside(self._database_url)
-                with self._stage("the tables change under it"):
-                    writer.start()
-                    new.manage("migrate", "-v0")
-                    writer.end()
-                    self._run_rounds()
-                with self._stage("both side by side"):
-                    new.start()
-                    self._balancer.use(old.base_url, new.base_url)
-                    self._run_rounds()
-                with self._stage("this tree alone"):
-                    self._balancer.use(new.base_url)
-                    old.stop()
-                    handover.finish()
-                    handover.begin("new")
-                    self._run_rounds()
-                with self._stage("the release before again"):
-                    old_again.start()
-                    self._balancer.use(new.base_url, old_again.base_url)
-                    self._run_rounds()
-                    self._balancer.use(old_again.base_url)
-                    new.stop()
-                    handover.finish()
-                    self._run_rounds()
-                with self._stage("everything comes to its end"):
-                    wait_for_end(self._scene)
-            finally:
-                reader.end()
-                reader.join(TIMEOUT)
-        self._check(self._scene.story(approver), reader, handover, writer)
-        return self._result
-
-    def _check(self, story: Story, reader: Reader, handover: Handover, writer: WriterBeside) -> None:
-        """Note the findings and the answers."""
-        findings = self._result.findings
-        findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        findings["reads that were not answered"] = list(reader.findings)
-        findings["changes that were not answered"] = list(unanswered(story))
-        findings["what was begun and not finished"] = handover.findings
-        findings[f"writers that waited {LOCK_SECONDS} s for a lock"] = writer.findings
-        findings["writes while the tables changed"] = [] if writer.count > 10 else [str(writer.count)]
-        self._result.longest_write = writer.longest
-        findings["errors in a process's log"] = [
-            each for host in (self._old, self._new, self._old_again) for each in logged_errors(host)
-        ]
-        for host in (self._new, self._old_again):
-            host.manage("verify_operations_log")
-        self._result.answers.update(status for _, status in reader.answers)
-        self._result.answers.update(each.status for request in story.requests for each in request.attempts)
-
-    def _run_rounds(self) -> None:
-        for _ in range(self._plan.rounds):
-            run_round(self._scene)
+def run_upgrade(plan: Plan, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
+    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder."""
+    settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
+    releases = {"old": before, "new": THIS_TREE, "old-again": before}
+    old, new, old_again = hosts = [make_host(name, release, folder, settings) for name, release in releases.items()]
+    balancer = LoadBalancer()
+    stages: dict[str, float] = {}
 
     @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
+    def stage(name: str, *, rounds: int = plan.rounds) -> Iterator[None]:
+        """Note how long it takes until everything has happened, and the clients have done that many rounds since."""
         started = time.monotonic()
         yield
-        self._result.stages[name] = time.monotonic() - started
+        for _ in range(rounds):
+            run_round(scene)
+        stages[name] = time.monotonic() - started
+
+    with ExitStack() as stack:
+        for host in hosts:
+            stack.callback(host.stop)
+        directory = stack.enter_context(closing(domain.connect()))
+        scene = Scene(directory, Database(stores.database_url), seed=plan.seed, clients=plan.clients, spare=1)
+        with stage("the release before on its own tables", rounds=0):
+            old.manage("migrate", "-v0")
+            write_long_log(old, plan.records)
+            people = make_accounts(old, domain, urls=[domain.url], clients=plan.clients + 1)
+            old.start()
+            balancer.use(old.base_url)
+        connect = partial(Transport, balancer.next_server)
+        handover = Handover(connect(), people, scene.spare[0])
+        reader, writer = Reader(connect(), people["keys"][-1]), WriterBeside(stores.database_url)
+        with scene.load(people, connect, leave=handover.objects) as approver, working(reader):
+            handover.begin("old")
+            with stage("the tables change under it"), working(writer):
+                new.manage("migrate", "-v0")
+            with stage("both side by side"):
+                new.start()
+                balancer.use(old.base_url, new.base_url)
+            with stage("this tree alone"):
+                balancer.use(new.base_url)
+                old.stop()
+                handover.finish()
+                handover.begin("new")
+            with stage("both again"):
+                old_again.start()
+                balancer.use(new.base_url, old_again.base_url)
+            with stage("the release before again"):
+                balancer.use(old_again.base_url)
+                new.stop()
+                handover.finish()
+            with stage("everything comes to its end", rounds=0):
+                wait_for_end(scene)
+        story = scene.story(approver)
+        for host in (new, old_again):
+            host.manage("verify_operations_log")
+    findings = {name: list(check(story)) for name, check in CHECKS.items()} | {
+        "reads that were not answered": list(reader.findings),
+        "changes that were not answered": list(unanswered(story)),
+        "what was begun and not finished": handover.findings,
+        f"writers that waited {LOCK_SECONDS} s for a lock": writer.findings,
+        "writes while the tables changed": [] if writer.count > 10 else [str(writer.count)],
+        "errors in a process's log": [each for host in hosts for each in logged_errors(host)],
+    }
+    answers = Counter(each.status for request in story.requests for each in request.attempts)
+    return Result(findings, answers + Counter(status for _, status in reader.answers), stages, writer.longest)
 
 
 def run_round(scene: Scene) -> None:
@@ -278,14 +231,15 @@ def report(result: Result) -> Iterator[str]:
 
 def main() -> int:
     """Return 0 if there are no findings."""
-    parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__)
+    formatter = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__, formatter_class=formatter)
     for name, default, meaning in (
         ("seed", random.randrange(10**6), "makes the same choices again"),
         ("clients", 6, "client threads"),
         ("rounds", 5, "how often each asks for everything in each stage"),
         ("records", 1_000_000, "in the log before"),
     ):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{meaning} (default {default:,})")
+        parser.add_argument(f"--{name}", type=int, default=default, help=meaning)
     plan = Plan(**vars(parser.parse_args()))
     try:
         before = previous_release()
@@ -298,9 +252,10 @@ def main() -> int:
     with running_domain(folder / "domain") as domain, running_stores(folder, database="postgresql") as stores:
         result = run_upgrade(plan, before, domain, stores, folder)
     print("\n".join(report(result)))
-    if result.is_good:
-        shutil.rmtree(folder, ignore_errors=True)
-    return 0 if result.is_good else 1
+    if any(result.findings.values()):
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from faults.client import Transport
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
+from faults.threads import working
 from faults.upgrade import logged_errors, make_host, run_round, unanswered, wait_for_end
 from lab.domain import Domain
 from lab.gateway import LiveGateway
@@ -70,8 +72,8 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
         balancer.use(old.base_url)
         handover.begin("old")
         balancer.use(old.base_url, new)
-        with scene.load(people, lambda: Transport(balancer.next_server), leave=handover.objects) as deciding:
-            reader.start()
+        connect = partial(Transport, balancer.next_server)
+        with scene.load(people, connect, leave=handover.objects) as deciding, working(reader):
             run_round(scene)
             balancer.use(new)
             handover.finish()
@@ -80,8 +82,6 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
             live_gateway.worker.stop()
             handover.finish()
             wait_for_end(scene)
-            reader.end()
-            reader.join(60)
         story = scene.story(deciding)
     found = {name: list(check(story)) for name, check in CHECKS.items()}
     found["not answered"] = [*unanswered(story), *reader.findings]

@@ -7,6 +7,7 @@ makes the domain and its organisation.
 import json
 import secrets
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from keys.models import ApiKey, Person, Role
 from keys.permission_catalogue import GRANTABLE, find_permissions
 from lab.accounts.rows import add_key
 
-CONNECTION = ROLE_AND_KEY = "Demonstration"
+NAME = "Demonstration"
+"""The name of the connection, the role and the key."""
+PEOPLE = {"administrator": "admin", "approver": "approver"}
 # An integration must not change administrators, revert others' changes, or approve its own.
 NOT_FOR_THE_KEY = {"directory.manage_protected", "audit.revert_change", "approvals.decide_change"}
 FOR_THE_APPROVER = {
@@ -43,28 +46,22 @@ class Command(BaseCommand):
         with recorded(call_of_command("seed_demo")) as administration:
             for row in _rows():
                 administration.watch_row(row)
-            told = self._seed(known)
+            administrator, approver = (
+                _person(username, f"Demo {name.capitalize()}", known.get(name), superuser=name == "administrator")
+                for name, username in PEOPLE.items()
+            )
+            Person.objects.get(username="approver").user_permissions.add(*find_permissions(FOR_THE_APPROVER).values())
+            key = _api_key(known.get("apiKey"), _connection(known["directory"]))
             for row in _rows():
                 administration.note_new_row(row)
-        self.stdout.write(json.dumps(told))
-
-    def _seed(self, known: dict[str, Any]) -> dict[str, Any]:
-        administrator = _person("admin", "Demo Administrator", known.get("administrator"), superuser=True)
-        approver = _person("approver", "Demo Approver", known.get("approver"), superuser=False)
-        Person.objects.get(username="approver").user_permissions.add(*find_permissions(FOR_THE_APPROVER).values())
-        connection = _connection(known["directory"])
-        key = _api_key(known.get("apiKey"), connection)
-        return {"administrator": administrator, "approver": approver, "apiKey": key}
+        self.stdout.write(json.dumps({"administrator": administrator, "approver": approver, "apiKey": key}))
 
 
-def _rows() -> list[Model]:
+def _rows() -> Iterator[Model]:
     """The existing rows of the demonstration."""
-    return [
-        *Person.objects.filter(username__in=("admin", "approver")),
-        *DirectoryConnection.objects.filter(name=CONNECTION),
-        *Role.objects.filter(name=ROLE_AND_KEY),
-        *ApiKey.objects.filter(name=ROLE_AND_KEY),
-    ]
+    yield from Person.objects.filter(username__in=PEOPLE.values())
+    for model in (DirectoryConnection, Role, ApiKey):
+        yield from model.objects.filter(name=NAME)
 
 
 def _person(username: str, display_name: str, known: dict[str, str] | None, *, superuser: bool) -> dict[str, str]:
@@ -87,11 +84,11 @@ def _connection(directory: dict[str, str]) -> DirectoryConnection:
         "bind_password": directory["bindPassword"],
         "ca_certificate": Path(directory["caFile"]).read_text(),
     }
-    connection, created = DirectoryConnection.objects.get_or_create(name=CONNECTION, defaults=wanted)
+    connection, _ = DirectoryConnection.objects.get_or_create(name=NAME, defaults=wanted)
     if connection.rotated_at is not None:
         del wanted["bind_password"]  # the gateway may have rotated it
     outdated = [name for name, value in wanted.items() if getattr(connection, name) != value]
-    if outdated and not created:
+    if outdated:
         for name in outdated:
             setattr(connection, name, wanted[name])
         connection.bind_password_given = True  # the demonstration has made the account, too
@@ -102,14 +99,16 @@ def _connection(directory: dict[str, str]) -> DirectoryConnection:
 def _api_key(known: dict[str, str] | None, connection: DirectoryConnection) -> dict[str, str]:
     """The key of earlier runs if it still works, else a new one: only the caller stores its value."""
     if known and (secret := parse(known["value"], Prefix.API_KEY)):
-        key = ApiKey.objects.filter(lookup_id=secret.lookup_id, digest=secret.digest).first()
-        if key is not None and key.state == "active" and key.links.filter(client_id=known["clientId"]).exists():
+        found = ApiKey.objects.filter(
+            lookup_id=secret.lookup_id, digest=secret.digest, links__client_id=known["clientId"]
+        )
+        if any(key.state == "active" for key in found):
             return known
     owner = Person.objects.get(username="admin")
     role, created = Role.objects.get_or_create(
-        name=ROLE_AND_KEY, defaults={"description": "All that an integration may be allowed, for trying things out."}
+        name=NAME, defaults={"description": "All that an integration may be allowed, for trying things out."}
     )
     if created:
         role.permissions.set(find_permissions(set(GRANTABLE - NOT_FOR_THE_KEY)).values())
-    value, client_id = add_key(ROLE_AND_KEY, owner, role, connection, created_by=owner)
-    return {"name": ROLE_AND_KEY, "value": value, "clientId": client_id}
+    value, client_id = add_key(NAME, owner, role, connection, created_by=owner)
+    return {"name": NAME, "value": value, "clientId": client_id}
