@@ -9,7 +9,7 @@ import ldap
 
 from bench.client import Client
 from bench.servers import Domain, Gateway
-from bench.turns import RAW, Way
+from bench.turns import RAW, Way, Ways
 from lab.directory import Connection
 
 _ENABLED, _DISABLED = b"544", b"546"
@@ -29,7 +29,7 @@ def _call(gateway: Gateway, path: str, body: dict[str, Any], counter: str, expec
         raise SystemExit(f"{path} was answered with {str(answer)[:500]}")
 
 
-def compare_batches(items: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_batches(items: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """A batch of updates with its records, against raw modifies one after the other: the same users get a new title."""
     connection = domain.bind()
     ids = domain.add_users(domain.add_unit("Batch"), items)
@@ -44,7 +44,7 @@ def compare_batches(items: int, domain: Domain, gateways: list[Gateway]) -> dict
     return {RAW: raw} | {gateway.name: Way(partial(batch, gateway)) for gateway in gateways}
 
 
-def compare_runs(accounts: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_runs(accounts: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """A run that disables the accounts of a unit, with its log, against as many raw modifies.
 
     Each way has its own unit, whose accounts raw modifies enable again before each round.
@@ -61,7 +61,7 @@ def compare_runs(accounts: int, domain: Domain, gateways: list[Gateway]) -> dict
     return ways
 
 
-def compare_resets(resets: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_resets(resets: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Password resets, one per round, so that all ways meet the same load of a shared machine.
 
     Every account already has a password, since replacing one takes the domain controller half as long again.
@@ -82,7 +82,7 @@ def compare_resets(resets: int, domain: Domain, gateways: list[Gateway]) -> dict
     return {RAW: Way(raw)} | {gateway.name: Way(partial(through, Client(gateway))) for gateway in gateways}
 
 
-def compare_memberships(members: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_memberships(members: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Members added to a group by one request, with all checks and the record, against one raw modify.
 
     Every round has its own group, since it is quicker to restore a membership that existed before. Adding takes longer

@@ -9,7 +9,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -34,34 +34,23 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NO_PAGES = re.compile(r"\.(csv|ndjson)$|^/console/(sign-in|sign-out|choose-directory)")
 
 
-class Browser:
+class Browser(Http):
     """A signed-in person's connection, kept open."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._http = Http(gateway.base_url)
-        self._session = self._http.send("POST", "/rest/session", gateway.administrator).session
+        super().__init__(gateway.base_url)
+        self.sign_in(gateway.administrator)
 
-    def fetch(self, address: str, *, method: str = "GET", **headers: str) -> str:
+    def fetch(self, address: str, *, method: str = "GET", headers: Mapping[str, str] | None = None) -> str:
         """Fetch a page or a part of one, following redirects; ends the benchmark if it fails."""
         for _ in range(5):
-            answer = self._http.send(method, address, None, self._session | headers)
+            answer = self.send(method, address, None, headers)
             if answer.status != 302:
                 break
             method, address = "GET", urljoin(address, answer.headers["location"])
         if answer.status != 200 or not answer.headers["content-type"].startswith("text/html"):
             raise SystemExit(f"{address} was answered with {answer.status}: {str(answer.body)[-500:]}")
         return bytes(answer.body).decode()
-
-    def get(self, path: str) -> Any:
-        """Return what `/rest` answers to a GET."""
-        return self.call("GET", path)
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Call `/rest` and return its answer."""
-        answer = self._http.send(method, path, body, self._session)
-        if answer.status >= 300:
-            raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
-        return answer.body
 
 
 @dataclass(slots=True)
@@ -77,7 +66,7 @@ class Page:
 
     def fetch(self, browser: Browser) -> str:
         start = time.perf_counter()
-        content = browser.fetch(self.address, method=self.method, **self.headers)
+        content = browser.fetch(self.address, method=self.method, headers=self.headers)
         self.times.append(time.perf_counter() - start)
         return content
 
@@ -133,7 +122,7 @@ def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
 
 def find_addresses(client: Client, browser: Browser, users: list[dict[str, Any]]) -> dict[str, str]:
     """The pages without a link to them, after saving a filter and requesting changes that wait for approval."""
-    key = browser.get("/rest/api-keys")["items"][0]
+    key = browser.call("GET", "/rest/api-keys")["items"][0]
     browser.call("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
     items = [{"id": user["id"], "replace": {"title": "Head"}} for user in users[:_WAITING]]
     client.call("POST", "/api/ad/users/batch/update", {"items": items})

@@ -17,7 +17,7 @@ import ldap
 
 from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway, running_web
-from bench.turns import RAW, Way
+from bench.turns import RAW, Way, Ways
 from lab.directory import Connection
 
 ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
@@ -45,7 +45,7 @@ def compare_reads(
     count: int,
     domain: Domain,
     gateways: list[Gateway],
-) -> dict[str, Way]:
+) -> Ways:
     """Reads of these accounts on a number of connections, `count` reads per round in total."""
     ids, each = accounts(domain, min(_ACCOUNTS, count)), count // connections
 
@@ -66,9 +66,7 @@ def _reads_of(gateway: Gateway, ids: Sequence[uuid.UUID], each: int, connections
     return Way(partial(on_each, [Client(gateway) for _ in range(connections)], each, read))
 
 
-def compare_bare_reads(
-    bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]
-) -> dict[str, Way]:
+def compare_bare_reads(bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
     bare = replace(gateways[0], name="bare function", base_url=bare_url)
     return compare_reads(people, connections, count, domain, [bare])
@@ -90,7 +88,7 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
         yield url
 
 
-def compare_known_reads(count: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_known_reads(count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Reads of objects that the client has, answered with 304, against full ones, both through the gateway."""
     ids = people(domain, min(_ACCOUNTS, count))
 
@@ -130,7 +128,7 @@ _ENVELOPE = {
 }
 
 
-def compare_agent_reads(count: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_agent_reads(count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Reads of people by an agent's tool on one connection, in both generations of the protocol."""
     ids = people(domain, min(_ACCOUNTS, count))
 

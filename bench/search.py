@@ -10,7 +10,7 @@ import ldap
 
 from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway
-from bench.turns import RAW, Way
+from bench.turns import RAW, Way, Ways
 from lab.directory import Connection
 from lab.http import Http
 
@@ -73,7 +73,7 @@ def _search_by_command(domain: Domain, unit: str) -> None:
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def compare_searches(users: int, at_once: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_searches(users: int, at_once: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """A page of users raw and through the gateway, several at once; a single one by an `ldapsearch` process, too.
 
     The memory of web processes shows what several leave behind.
@@ -89,7 +89,7 @@ def compare_searches(users: int, at_once: int, domain: Domain, gateways: list[Ga
     return ways
 
 
-def compare_streams(users: int, domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+def compare_streams(users: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """A stream of users as NDJSON; adding them takes most of the time."""
     unit = add_people(domain, users)
     path = f"/api/ad/users?base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"

@@ -22,6 +22,10 @@ class Way:
     before: Callable[[], object] = lambda: None
 
 
+Ways = dict[str, Way]
+"""The ways of a measure by their names."""
+
+
 @dataclass(slots=True)
 class Samples:
     """Seconds of each round, and processor seconds of all rounds by process."""
@@ -69,7 +73,7 @@ class Measure:
     name: str
     figure: Figure
     target: float | None
-    prepare: Callable[[Domain, list[Gateway]], dict[str, Way]]
+    prepare: Callable[[Domain, list[Gateway]], Ways]
     requests: int = 1
     rounds: int = 5
     settle: float = 0.0
@@ -80,7 +84,7 @@ class Measure:
 
 
 def take_turns(
-    ways: Mapping[str, Way], processes: Mapping[str, Mapping[str, int]], *, rounds: int, settle: float = 0.0
+    ways: Ways, processes: Mapping[str, Mapping[str, int]], *, rounds: int, settle: float = 0.0
 ) -> dict[str, Samples]:
     """Run each way in each round, starting with another one each time, after an uncounted round that fills caches."""
     samples = {name: Samples() for name in ways}

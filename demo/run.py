@@ -160,16 +160,15 @@ class Demonstration:
         """Let somebody be a member of a group for some minutes; a line about it, empty if that fails."""
         http = Http(self._base_url)
         try:
-            headers = http.send("POST", "/rest/session", self._credentials["administrator"]).session
+            http.sign_in(self._credentials["administrator"])
             user, group = (
-                http.send("GET", f"/rest/ad/{search}", headers=headers).body["items"][0]
+                http.call("GET", f"/rest/ad/{search}")["items"][0]
                 for search in ("users?q=lovelace", "groups?q=Department")
             )
-            headers |= {"X-Revert-After": f"PT{LENT_MINUTES}M", "X-Change-Reason": "A membership that ends by itself"}
-            answer = http.send("POST", f"/rest/ad/groups/{group['id']}/members", {"add": [user["id"]]}, headers)
-            if not answer.body["added"]:
+            headers = {"X-Revert-After": f"PT{LENT_MINUTES}M", "X-Change-Reason": "A membership that ends by itself"}
+            if not http.call("POST", f"/rest/ad/groups/{group['id']}/members", {"add": [user["id"]]}, headers)["added"]:
                 return ""
-        except (OSError, HTTPException, LookupError, TypeError):
+        except (OSError, HTTPException, LookupError, RuntimeError):
             return ""
         return (
             f"{user['name']} is a member of {group['name']} for {LENT_MINUTES} minutes: see Scheduled in the console."

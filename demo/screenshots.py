@@ -27,14 +27,6 @@ START = 300
 """Seconds, since the first start provisions a domain."""
 
 
-def _call(http: Http, method: str, path: str, body: Any = None) -> Any:
-    """Call `/api` as an integration does."""
-    answer = http.send(method, f"/api/{path}", body)
-    if answer.status >= 300:
-        raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
-    return answer.body
-
-
 def _credentials() -> dict[str, Any]:
     """The credentials of a running demonstration, empty if there is none."""
     found: dict[str, Any] = json.loads(CREDENTIALS.read_text()) if CREDENTIALS.exists() else {}
@@ -74,9 +66,9 @@ def _take(page: Page, name: str) -> None:
 
 def _approval(http: Http, page: Page) -> None:
     """A change of a group's members that waits, as its approver sees it."""
-    group = _call(http, "GET", f"ad/groups?filter={quote('(cn=Department Engineering)')}")["items"][0]
-    user = _call(http, "GET", "ad/users?q=lovelace&pageSize=1")["items"][0]
-    held = _call(http, "POST", f"ad/groups/{group['id']}/members", {"add": [user["id"]]})
+    group = http.call("GET", f"/api/ad/groups?filter={quote('(cn=Department Engineering)')}")["items"][0]
+    user = http.call("GET", "/api/ad/users?q=lovelace&pageSize=1")["items"][0]
+    held = http.call("POST", f"/api/ad/groups/{group['id']}/members", {"add": [user["id"]]})
     page.goto(f"/console/changes/{held['changeRequest']['id']}")
     _take(page, "approval")
 
@@ -95,7 +87,7 @@ def _key_wizard(page: Page) -> None:
 
 def _run(http: Http, page: Page) -> None:
     """The accounts of a unit disabled, one of them protected; then enabled again for the next time."""
-    unit = _call(http, "GET", f"ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
+    unit = http.call("GET", f"/api/ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
     for action in ("disable", "enable"):
         page.goto(f"/console/runs/new?unit={unit['id']}&action={action}&kinds=user&scope=one-level")
         page.get_by_label("Reason").fill("Ticket 4712: the season is over")

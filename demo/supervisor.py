@@ -92,9 +92,10 @@ class Supervisor:
         self._stopping = False
 
     def __enter__(self) -> "Supervisor":
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup(1), to outlive the terminal
-                signal.signal(number, self._request_stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._request_stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup(1), to outlive the terminal
+            signal.signal(signal.SIGHUP, self._request_stop)
         return self
 
     def __exit__(self, *_: object) -> None:

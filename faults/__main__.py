@@ -27,13 +27,13 @@ from lab.commands import PROJECT
 
 CAMPAIGNS = {
     "host": Plan(500, "postgresql", lending=Lending()),
-    "cluster": Plan(500, "a cluster", clients=4, pace=6.0, back_within=120.0),
+    "cluster": Plan(500, "a cluster", clients=4, pace=6.0, patience=120.0),
     "schedules": Plan(
         50,
         "a cluster",
         clients=1,
         pace=5.0,
-        back_within=120.0,
+        patience=120.0,
         lending=Lending(16, people=40, pause=(2.0, 8.5), total=1850, burst=200),
     ),
 }
@@ -42,7 +42,7 @@ _OPTIONS = {
     "seed": "makes the same choices again",
     "clients": "client threads",
     "pace": "seconds between two faults on average",
-    "back_within": "seconds until what was killed has to be back",
+    "patience": "seconds until what was killed has to be back",
     "settled_within": "seconds until all is settled after the last fault",
 }
 _PAGE = PROJECT / "docs" / "faults.md"
@@ -51,20 +51,19 @@ _END = "<!-- its end -->\n"
 
 def main() -> int:
     """Return 0 if every target is met, 2 if this machine cannot run a cluster."""
-    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__, argument_default=argparse.SUPPRESS)
     parser.add_argument("campaign", nargs="?", choices=CAMPAIGNS, default="host", help="by default on one host")
     for name, meaning in _OPTIONS.items():
-        option = "--patience" if name == "back_within" else f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=type(getattr(CAMPAIGNS["host"], name)), dest=name, help=meaning)
+        kind = type(getattr(CAMPAIGNS["host"], name))
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, dest=name, help=meaning)
     parser.add_argument("--database", choices=("postgresql", "sqlite"), help="of the campaign on one host")
-    parser.add_argument("--write", action="store_true", help="put the report into docs/faults.md")
-    parser.add_argument("--keep", action="store_true", help="keep logs and diaries although every target is met")
-    arguments = parser.parse_args()
-    given = {name: value for name in (*_OPTIONS, "database") if (value := getattr(arguments, name)) is not None}
-    plan = dataclasses.replace(CAMPAIGNS[arguments.campaign], **given)
+    parser.add_argument("--write", action="store_true", default=False, help="put the report into docs/faults.md")
+    options = vars(parser.parse_args())
+    campaign, is_written = options.pop("campaign"), options.pop("write")
+    plan = dataclasses.replace(CAMPAIGNS[campaign], **options)
     site: SiteOf = partial(running_servers, database=plan.database)
     kinds: Sequence[Kind] = kinds_on(plan.database)
-    if arguments.campaign != "host":
+    if campaign != "host":
         site, kinds = partial(running_cluster, settings=SETTINGS), KINDS
         if plan.lending.lenders:
             # Two processors take longer to catch up after a minute than scheduled changes may be late.
@@ -72,7 +71,7 @@ def main() -> int:
         try:
             enter("faults")
         except CannotRun as reason:
-            print(f"The campaign {arguments.campaign} cannot run: {reason}", file=sys.stderr)
+            print(f"The campaign {campaign} cannot run: {reason}", file=sys.stderr)
             return 2
     folder = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
@@ -85,15 +84,15 @@ def main() -> int:
     result = run_campaign(plan, folder, say=say, site=site, kinds=kinds)
     text = report(result)
     print(f"\n{text}")
-    if arguments.write:
-        marker = f"<!-- the last report of {arguments.campaign} -->\n"
+    if is_written:
+        marker = f"<!-- the last report of {campaign} -->\n"
         head, _, rest = _PAGE.read_text().partition(marker)
         _PAGE.write_text(f"{head}{marker}\n{text}\n{_END}{rest.partition(_END)[2]}")
-    if result.is_good and not arguments.keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
+    if not result.is_good:
         print(f"logs and diaries: {folder}")
-    return 0 if result.is_good else 1
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 if __name__ == "__main__":

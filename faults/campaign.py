@@ -29,9 +29,9 @@ WARM_UP = 2.0
 class Plan:
     """The parameters of a campaign, with times in seconds.
 
-    `pace` is the average time between two faults, `patience` the longest wait for answers that clients still expect
-    after the last one, `longest` the limit for any fault. A killed process must be back within `back_within`, and every
-    record whose outcome can be known must be settled within `settled_within` after the last fault. With `lending`
+    `pace` is the average time between two faults, `answered_within` the longest wait for answers that clients still
+    expect after the last one, `longest` the limit for any fault. A killed process must be back within `patience`, and
+    every record whose outcome can be known must be settled within `settled_within` after the last fault. With `lending`
     memberships are given for a minute, too, which makes a campaign at least two minutes long.
     """
 
@@ -40,8 +40,8 @@ class Plan:
     seed: int = field(default_factory=lambda: random.randrange(10**6))
     clients: int = 6
     pace: float = 3.0
-    patience: float = 200.0
-    back_within: float = 10.0
+    answered_within: float = 200.0
+    patience: float = 10.0
     settled_within: float = 60.0
     longest: float = math.inf
     lending: Lending = NO_LENDING
@@ -150,7 +150,7 @@ def _strike(
         kinds=kinds,
         count=plan.faults,
         pace=plan.pace,
-        patience=plan.back_within,
+        patience=plan.patience,
         longest=plan.longest,
     )
     time.sleep(WARM_UP)
@@ -182,7 +182,7 @@ def _wait_for_end(
     old, old_requests = set(scene.database.open_records()), set(scene.requests_under_way())
     settled_after: float | None = None
     reported = 0.0
-    while (passed := time.monotonic() - started) < max(plan.patience, plan.settled_within):
+    while (passed := time.monotonic() - started) < max(plan.answered_within, plan.settled_within):
         scene.require_working()
         left = sorted(old_requests & set(scene.requests_under_way()))
         is_settled = not left and not old & set(scene.database.open_records())
@@ -192,7 +192,7 @@ def _wait_for_end(
             findings[f"records not settled {late}"] = list(scene.find_settleable(old))
             findings[f"approved changes not applied {late}"] = [f"change request {each}" for each in left]
         waiting = [each.name for each in scene.clients if not each.is_finished]
-        is_patient = passed < plan.patience or not all(each.has_done_everything for each in scene.clients)
+        is_patient = passed < plan.answered_within or not all(each.has_done_everything for each in scene.clients)
         if settled_after is not None and not (waiting and is_patient) and not scene.is_anything_open():
             break
         if passed - reported > 10:

@@ -64,6 +64,11 @@ class Story:
         return next((guid for guid, seen in self.after.items() if seen.text("sAMAccountName") == name), None)
 
     @property
+    def made(self) -> Iterator[Record]:
+        """The records of success."""
+        return (record for record in self.records if record.is_made)
+
+    @property
     def requests(self) -> Iterator[Request]:
         """The requests of all clients."""
         for diary in self.diaries:
@@ -73,13 +78,12 @@ class Story:
 def missing_changes(story: Story) -> Iterator[str]:
     """Yield acknowledged changes that the directory does not have, and passwords that do not work."""
     for diary in story.diaries:
-        unknown = diary.open_values()
+        possible = diary.possible_values()
         for key, value in diary.facts.items():
-            possible = {value, *unknown.get(key, ())}
             if key[0] == "password":
-                if not any((key[1], password) in story.can_sign_in for password in possible):
+                if not any((key[1], password) in story.can_sign_in for password in possible[key]):
                     yield f"{diary.client}: the password of {key[1]} is not {value!r}"
-            elif (found := _fact(story, key)) is not None and found not in possible:
+            elif (found := _fact(story, key)) is not None and found not in possible[key]:
                 yield f"{diary.client}: {' '.join(key)} is {found!r} and should be {value!r}"
 
 
@@ -103,7 +107,7 @@ def _fact(story: Story, key: Key) -> str | None:
 def unrecorded_changes(story: Story) -> Iterator[str]:
     """Yield changes of the directory without a record: of objects, attribute versions, values and members."""
     for guid, seen in story.after.items():
-        records = story.by_target.get(guid, [])
+        records = story.by_target[guid]
         if guid not in story.before and not _is_recorded(records, ".create"):
             yield f"{seen.dn} was created and nothing says so"
         if seen.is_deleted and not _is_recorded(records, ".delete"):
@@ -127,7 +131,7 @@ def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
     seen, old = story.after[guid], story.before.get(guid)
     if seen.is_deleted:
         return
-    records = story.by_target.get(guid, [])
+    records = story.by_target[guid]
     for name in TRACKED:
         first = old.versions[name] if old else story.calibration.created[name]
         told = sum(_step(story, record, name) for record in records if record.is_made)
@@ -153,7 +157,7 @@ def _unexplained_values(story: Story, guid: str) -> Iterator[str]:
         first = old.text(name) if old else ABSENT
         # What was set and not yet replaced, by the records of success.
         ends, possible = Counter([first]), set()
-        for record in story.by_target.get(guid, []):
+        for record in story.by_target[guid]:
             for before, after in record.changes_of(name):
                 if record.is_made:
                     ends.update(after or [ABSENT])
@@ -173,7 +177,7 @@ def _unexplained_members(story: Story) -> Iterator[str]:
         names = {seen.dn.lower(): user for user, seen in story.after.items()}
         now = {names.get(dn.decode().lower(), dn.decode()) for dn in group.values.get("member", ())}
         balance, possible = Counter[str](), set()
-        for record in story.by_target.get(guid, []):
+        for record in story.by_target[guid]:
             for before, after in record.changes_of("member"):
                 added, removed = ({story.named(dn) for dn in values} for values in (after, before))
                 if record.is_made:
@@ -205,7 +209,7 @@ def untrue_records(story: Story) -> Iterator[str]:
         for name, excess, _ in _excesses(story, guid):
             if excess < 0:
                 yield f"{seen.dn}: {name} has {-excess} versions less than its records tell of"
-        gone = [record for record in story.by_target.get(guid, []) if record.operation.endswith(".delete")]
+        gone = [record for record in story.by_target[guid] if record.operation.endswith(".delete")]
         if not seen.is_deleted and any(record.is_made for record in gone):
             yield f"{seen.dn} is there and was deleted according to a record"
 
@@ -268,7 +272,7 @@ def runs_not_completed(story: Story) -> Iterator[str]:
 
 def approvals_not_applied(story: Story) -> Iterator[str]:
     """Yield approved changes that were not applied exactly once."""
-    applied = Counter(record.change_request for record in story.records if record.change_request and record.is_made)
+    applied = Counter(record.change_request for record in story.made)
     decided = {each for each, decision in story.decisions.items() if decision == "approve"}
     for each, (status, code) in story.change_requests.items():
         is_approved = each in decided or status in _AFTER_APPROVAL
@@ -281,14 +285,14 @@ def approvals_not_applied(story: Story) -> Iterator[str]:
 def made_before_their_time(story: Story) -> Iterator[str]:
     """Yield scheduled changes that were made, or taken back, before they were due."""
     due = {each.id: each.due_at for each in story.scheduled}
-    for record in (each for each in story.records if each.is_made):
+    for record in story.made:
         if record.change_request in due and record.at < due[record.change_request] - _CLOCKS_AGREE_TO:
             yield f"change request {record.change_request} was due at {due[record.change_request]}, made at {record.at}"
 
 
 def never_made(story: Story) -> Iterator[str]:
     """Yield ends and beginnings that did not come at all. The end of a change that was not made is cancelled."""
-    made = {record.id for record in story.records if record.is_made}
+    made = {record.id for record in story.made}
     for each in story.scheduled:
         if each.status != "applied" and not (each.status == "cancelled" and each.ends not in made):
             yield f"change request {each.id} was due at {each.due_at} and is {each.status}"
@@ -305,7 +309,7 @@ def made_late(story: Story) -> Iterator[str]:
 
 def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
     """Each end and beginning, and when it came."""
-    made = {record.change_request: record.at for record in story.records if record.is_made}
+    made = {record.change_request: record.at for record in story.made}
     for each in story.scheduled:
         if each.status == "applied" and each.id in made:
             yield each, made[each.id].timestamp()
@@ -313,7 +317,7 @@ def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
 
 def not_on_their_own_clocks(story: Story) -> Iterator[str]:
     """Yield ends whose time was not counted from the moment when their change was made."""
-    made = {record.id: record.at for record in story.records if record.is_made}
+    made = {record.id: record.at for record in story.made}
     for each in story.scheduled:
         if each.ends in made and abs(each.due_at - LASTS - made[each.ends]) > _CLOCKS_AGREE_TO:
             yield f"the change of {made[each.ends]} was to end at {each.due_at}"

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from faults.diary import YES, Attempt, Diary, Outcome, Request
+from faults.threads import Worker
 from lab.http import Answer, Http
 
 RETRY_SECONDS = 12.0
@@ -56,10 +57,11 @@ class Transport:
         return LOST if answer.status in _BALANCER_STATUSES and not is_problem else answer
 
 
-class Client:
+class Client(Worker):
     """Sends requests and records their results in the diary."""
 
     def __init__(self, diary: Diary, http: Transport, choices: random.Random) -> None:
+        super().__init__(diary.client)
         self.diary = diary
         self.choices = choices
         self.unfinished: list[Request] = []

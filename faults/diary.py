@@ -105,9 +105,9 @@ class Diary:
             if effect.outcome is Outcome.DONE:
                 self.facts[effect.key] = effect.value
 
-    def open_values(self) -> dict[Key, set[str]]:
-        """Values that may be true as well, since the client does not know the outcome of their requests."""
-        found: dict[Key, set[str]] = {}
+    def possible_values(self) -> dict[Key, set[str]]:
+        """The values that may be true: the known one, and those of requests whose outcome the client does not know."""
+        found = {key: {value} for key, value in self.facts.items()}
         for request in self.requests:
             for effect in request.effects:
                 if effect.outcome in (Outcome.OPEN, Outcome.WAITING):

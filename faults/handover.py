@@ -3,14 +3,15 @@
 Nothing here may fail: every deviation is a finding.
 """
 
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from faults.client import LOST, Transport
 from faults.threads import Worker
 from faults.world import Area
 from lab.http import Answer
+from lab.waiting import TimedOut, wait_until
 
 APPLIED_WITHIN = 300.0
 """Generous, since the machine may be busy."""
@@ -28,7 +29,7 @@ class Handover:
         self.findings: list[str] = []
         self._http = http
         self._login = people["approver"]
-        self._key, self._careful_key = people["keys"][-1], people["careful"][-1]
+        self._key, self._careful_key = {"X-API-Key": people["keys"][-1]}, people["careful"][-1]
         self._area = area
         self._session: dict[str, str] = {}
         self._name = ""
@@ -46,52 +47,38 @@ class Handover:
         self._name = name
         if not self._session:
             self._session = self._expect(200, "POST", "/rest/session", self._login).session
+        # The checks identify the change by its reason.
+        careful = {"X-API-Key": self._careful_key, "X-Change-Reason": f"held-{name}"}
         held = {"replace": {"title": f"Held {name}"}}
-        headers = {
-            **self._program(careful=True),
-            "X-Change-Reason": f"held-{name}",
-        }  # which identifies it to the checks
-        answer = self._expect(202, "PATCH", f"/api/ad/users/{self.objects[0]}", held, headers)
+        answer = self._expect(202, "PATCH", f"/api/ad/users/{self.objects[0]}", held, careful)
         self._request = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
-        self._cursor = self._page("").body["nextCursor"]
+        self._cursor = self._page("")["nextCursor"]
         self._first_answer = self._change()
 
     def finish(self) -> None:
         """Finish everything that was begun."""
-        waiting = self._expect(200, "GET", self._request, None, self._session)
-        self._expect(200, "POST", f"{self._request}/approve", {"digest": waiting.body["digest"]}, self._session)
-        if self._page(self._cursor).body.get("items") == []:
+        digest = {"digest": self._state()["digest"]}
+        self._expect(200, "POST", f"{self._request}/approve", digest, self._session)
+        if not self._page(f"&cursor={self._cursor}")["items"]:
             self.findings.append(f"{self._name}: the second page is empty")
         again = self._change()
         if again.body != self._first_answer.body or "idempotency-replayed" not in again.headers:
             self.findings.append(f"{self._name}: the change under an idempotency key was made again")
-        deadline = time.monotonic() + APPLIED_WITHIN
-        while (status := self._status()) != "applied":
-            if status not in ("approved", "applying") or time.monotonic() > deadline:
-                self.findings.append(f"{self._name}: the approved change is {status}")
-                return
-            time.sleep(0.1)
+        with suppress(TimedOut):
+            wait_until(lambda: self._state()["status"] not in ("approved", "applying"), APPLIED_WITHIN)
+        if (status := self._state()["status"]) != "applied":
+            self.findings.append(f"{self._name}: the approved change is {status}")
 
-    def _status(self) -> str:
-        status: str = self._expect(200, "GET", self._request, None, self._session).body["status"]
-        return status
+    def _state(self) -> Any:
+        return self._expect(200, "GET", self._request, None, self._session).body
 
     def _change(self) -> Answer:
         body = {"replace": {"title": f"Repeated {self._name}"}}
-        headers = {
-            **self._program(),
-            "Idempotency-Key": self._name,
-            "X-Request-Id": "handover",
-            "X-Change-Reason": self._name,
-        }
-        return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, headers)
+        names = {"Idempotency-Key": self._name, "X-Request-Id": "handover", "X-Change-Reason": self._name}
+        return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, self._key | names)
 
-    def _page(self, cursor: str) -> Answer:
-        path = "/api/ad/users?attributes=cn&pageSize=2"
-        return self._expect(200, "GET", f"{path}&cursor={cursor}" if cursor else path, None, self._program())
-
-    def _program(self, *, careful: bool = False) -> dict[str, str]:
-        return {"X-API-Key": self._careful_key if careful else self._key}
+    def _page(self, cursor: str) -> Any:
+        return self._expect(200, "GET", f"/api/ad/users?attributes=cn&pageSize=2{cursor}", None, self._key).body
 
     def _expect(
         self, status: int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
@@ -119,12 +106,10 @@ class Reader(Worker):
     def run(self) -> None:
         cursor = ""
         while not self._ended.wait(0.1):
-            page = self._get(f"/api/ad/users?pageSize=5&cursor={cursor}" if cursor else "/api/ad/users?pageSize=5")
-            if page.status != 200:
-                cursor = ""
-                continue
-            cursor = page.body["nextCursor"] or ""
-            for item in page.body["items"][:1]:
+            answer = self._get(f"/api/ad/users?pageSize=5{cursor}")
+            page: dict[str, Any] = answer.body if answer.status == 200 else {"nextCursor": None, "items": []}
+            cursor = f"&cursor={page['nextCursor']}" if page["nextCursor"] else ""
+            for item in page["items"][:1]:
                 # It may have been deleted since, so 404 is fine, too.
                 self._get(f"/api/ad/users/{item['id']}", expected=404)
 

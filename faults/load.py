@@ -29,20 +29,17 @@ class NotNow(Exception):
     """An action has to wait for the result of earlier requests for the same objects."""
 
 
-class LoadedClient(Worker):
+class LoadedClient(Client):
     """One client with an API key, at work until it is told to finish."""
 
     def __init__(
         self, name: str, area: Area, http: Transport, *, key: str, careful_key: str, choices: random.Random
     ) -> None:
-        super().__init__(name)
-        self.diary = Diary(name, initial=dict(area.facts), facts=dict(area.facts))
+        super().__init__(Diary(name, initial=dict(area.facts), facts=dict(area.facts)), http, choices)
         self.failure: BaseException | None = None
         self._area = area
         self._key = key
         self._careful_key = careful_key
-        self._choices = choices
-        self._client = Client(self.diary, http, choices)
         self._finishing = threading.Event()
         self._numbers = 0
         self._created: list[str] = []
@@ -57,7 +54,7 @@ class LoadedClient(Worker):
 
     def repeat_everything(self) -> None:
         """Perform every action once more."""
-        self._remaining = self._choices.sample(list(self._actions), len(self._actions))
+        self._remaining = self.choices.sample(list(self._actions), len(self._actions))
 
     @property
     def has_done_everything(self) -> bool:
@@ -67,7 +64,7 @@ class LoadedClient(Worker):
     @property
     def is_finished(self) -> bool:
         """Whether it has performed every action and knows all results."""
-        return self._finishing.is_set() and self.has_done_everything and not self._client.unfinished
+        return self._finishing.is_set() and self.has_done_everything and not self.unfinished
 
     def finish(self) -> None:
         """Send no new requests once every action was performed."""
@@ -76,17 +73,17 @@ class LoadedClient(Worker):
     def run(self) -> None:
         try:
             while not self._ended.is_set():
-                self._client.resume_unfinished()
+                self.resume_unfinished()
                 if self._remaining or not self._finishing.is_set():
                     self._do_something()
-                time.sleep(self._choices.uniform(*PAUSE))
+                time.sleep(self.choices.uniform(*PAUSE))
         except BaseException as error:
             self.failure = error
             raise
 
     def _do_something(self) -> None:
         """Perform a remaining action that is possible now, or else a random one, by the weights."""
-        anything = self._choices.choices(list(self._actions), list(self._actions.values()))
+        anything = self.choices.choices(list(self._actions), list(self._actions.values()))
         for action in (*self._remaining, *anything):
             with suppress(NotNow):
                 request = action()
@@ -95,7 +92,7 @@ class LoadedClient(Worker):
             return
         if action in self._remaining:
             self._remaining.remove(action)
-        self._client.complete(request)
+        self.complete(request)
         if request.operation.endswith(".create"):
             self._created += [each.key[1] for each in request.effects if each.outcome == "done"]
 
@@ -116,14 +113,14 @@ class LoadedClient(Worker):
 
     def _free(self, objects: Sequence[str]) -> list[str]:
         """The objects without unfinished requests; raises NotNow if there are none."""
-        busy = self._client.busy
+        busy = self.busy
         free = [name for name in objects if name not in busy]
         if not free:
             raise NotNow
         return free
 
     def _one_of(self, objects: Sequence[str]) -> str:
-        return self._choices.choice(self._free(objects))
+        return self.choices.choice(self._free(objects))
 
     def _fact(self, *key: str) -> str:
         return self.diary.facts.get(key, ABSENT)
@@ -135,10 +132,10 @@ class LoadedClient(Worker):
     def _update(self, *, supervised: bool = False) -> Request:
         user = self._one_of(self._area.supervised if supervised else [*self._area.people, *self._created])
         value = self._unique()
-        first, second = self._choices.sample(ATTRIBUTES, 2)
+        first, second = self.choices.sample(ATTRIBUTES, 2)
         effects = [Effect((first, user), value)]
         body: dict[str, Any] = {"replace": {first: value}}
-        if self._choices.random() < 0.2 and self._fact(second, user):
+        if self.choices.random() < 0.2 and self._fact(second, user):
             effects.append(Effect((second, user), ABSENT))
             body["clear"] = [second]
         return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=supervised)
@@ -154,7 +151,7 @@ class LoadedClient(Worker):
         return self._act(action, user, None, "enabled", value, careful=supervised)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
-        name, unit = self._unique(), self._choices.choice(self._area.units)
+        name, unit = self._unique(), self.choices.choice(self._area.units)
         body = {"name": name, "parent": unit, "samAccountName": name}
         return body, Effect(("exists", f"CN={name},{unit}"), YES, index)
 
@@ -177,9 +174,9 @@ class LoadedClient(Worker):
         return self._request("users.delete", "DELETE", f"users/{user}", None, Effect(("exists", user), NO))
 
     def _join_or_leave(self) -> Request:
-        group = self._choices.choice([*self._area.groups, self._area.shared_group])
+        group = self.choices.choice([*self._area.groups, self._area.shared_group])
         users, (group,) = self._free(self._area.people), self._free([group])
-        some = self._choices.sample(users, min(2, len(users)))
+        some = self.choices.sample(users, min(2, len(users)))
         wanted = {user: NO if self._fact("member", group, user) == YES else YES for user in some}
         body = {
             "add": [user for user, value in wanted.items() if value == YES],
@@ -205,7 +202,7 @@ class LoadedClient(Worker):
 
     def _run_accounts(self) -> Request:
         accounts = self._area.run_accounts
-        if self._client.busy & set(accounts):
+        if self.busy & set(accounts):
             raise NotNow
         action, value = self._switched(accounts[0])
         effects = (Effect(("enabled", account), value) for account in accounts)
@@ -213,8 +210,8 @@ class LoadedClient(Worker):
         return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
     def _update_many(self) -> Request:
-        free, name = self._free(self._area.listed), self._choices.choice(ATTRIBUTES)
-        values = {user: self._unique() for user in self._choices.sample(free, min(BATCH, len(free)))}
+        free, name = self._free(self._area.listed), self.choices.choice(ATTRIBUTES)
+        values = {user: self._unique() for user in self.choices.sample(free, min(BATCH, len(free)))}
         items = [{"id": user, "replace": {name: value}} for user, value in values.items()]
         effects = (Effect((name, user), value, index) for index, (user, value) in enumerate(values.items()))
         return self._request("users.update", "POST", "users/batch/update", {"items": items}, *effects)

@@ -22,6 +22,8 @@ from lab.directory import SHOW_DELETED, Directory
 TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
 """Attributes whose versions are counted."""
 
+Values = dict[str, list[bytes]]
+"""The attributes of an object."""
 Steps = dict[tuple[str, str], int]
 """By how much a change raises a version, by attribute and shape: `set`, `swap`, `clear`; for names `rename`, `move`."""
 
@@ -34,7 +36,7 @@ class ObservedObject:
 
     dn: str
     is_deleted: bool
-    values: dict[str, list[bytes]]
+    values: Values
     versions: dict[str, int]
 
     def text(self, name: str) -> str:
@@ -169,7 +171,7 @@ def find_deleted_objects(directory: Directory, base: str) -> set[str]:
     }
 
 
-def _guid_of(values: dict[str, list[bytes]]) -> str:
+def _guid_of(values: Values) -> str:
     return str(UUID(bytes_le=values["objectGUID"][0]))
 
 
@@ -177,7 +179,7 @@ def _named(versions: dict[int, int], attids: dict[str, int]) -> dict[str, int]:
     return {name: versions.get(attid, 0) for name, attid in attids.items()}
 
 
-def _versions(values: dict[str, list[bytes]]) -> dict[int, int]:
+def _versions(values: Values) -> dict[int, int]:
     blob = values["replPropertyMetaData"][0]
     count = _HEADER.unpack_from(blob)[1]
     rows = _ROW.iter_unpack(blob[_HEADER.size : _HEADER.size + count * _ROW.size])

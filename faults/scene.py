@@ -144,9 +144,7 @@ class Scene:
 
     def _passwords_that_work(self) -> Iterator[tuple[str, str]]:
         for each in self.clients:
-            diary = each.diary
-            candidates = [(key, value) for key, value in diary.facts.items()]
-            candidates += [(key, value) for key, values in diary.open_values().items() for value in values]
-            for key, password in candidates:
-                if key[0] == "password" and self._directory.can_sign_in(UUID(key[1]), password):
-                    yield key[1], password
+            for (kind, *objects), values in each.diary.possible_values().items():
+                for password in values if kind == "password" else ():
+                    if self._directory.can_sign_in(UUID(objects[0]), password):
+                        yield objects[0], password

@@ -31,38 +31,34 @@ def make_areas(directory: Directory, base: str, clients: int) -> list[Area]:
     """Make an area for each client below the base, with a user and a group that all of them share."""
     shared_user = str(directory.add_user("Shared", parent=base))
     shared_group = str(directory.add_group("Shared group", parent=base))
-    return [_make_area(directory, base, number, shared_user, shared_group) for number in range(clients)]
-
-
-def _make_area(directory: Directory, base: str, number: int, shared_user: str, shared_group: str) -> Area:
-    unit = directory.add_unit(f"Client {number}", parent=base)
-    units = (directory.add_unit("North", parent=unit), directory.add_unit("South", parent=unit))
-    run_unit = directory.add_unit("Runs", parent=unit)
 
     def users(count: int, parent: str, password: str | None = None) -> list[str]:
         return [str(directory.add_user(random_name("user"), parent=parent, password=password)) for _ in range(count)]
 
-    area = Area(
-        units=units,
-        people=users(6, units[0]),
-        keyholders=users(2, unit, PASSWORD),
-        supervised=users(3, unit),
-        listed=users(10, unit),
-        run_unit=str(directory.guid(run_unit)),
-        run_accounts=users(12, run_unit),
-        groups=[str(directory.add_group(random_name("group"), parent=unit)) for _ in range(2)],
-        shared_user=shared_user,
-        shared_group=shared_group,
-        shared_attribute=ATTRIBUTES[number % len(ATTRIBUTES)],
-    )
-    for user in (*area.people, *area.keyholders, *area.supervised, *area.listed, *area.run_accounts):
-        area.facts[("exists", user)] = YES
-        area.facts[("enabled", user)] = YES
-        area.facts.update({(name, user): ABSENT for name in ATTRIBUTES})
-    for user in area.people:
-        area.facts[("unit", user)] = units[0]
-        area.facts.update({("member", group, user): NO for group in (*area.groups, shared_group)})
-    for user in area.keyholders:
-        area.facts[("password", user)] = PASSWORD
-    area.facts[(area.shared_attribute, shared_user)] = ABSENT
-    return area
+    def make_area(number: int) -> Area:
+        unit = directory.add_unit(f"Client {number}", parent=base)
+        north, south, runs = (directory.add_unit(name, parent=unit) for name in ("North", "South", "Runs"))
+        area = Area(
+            units=(north, south),
+            people=users(6, north),
+            keyholders=users(2, unit, PASSWORD),
+            supervised=users(3, unit),
+            listed=users(10, unit),
+            run_unit=str(directory.guid(runs)),
+            run_accounts=users(12, runs),
+            groups=[str(directory.add_group(random_name("group"), parent=unit)) for _ in range(2)],
+            shared_user=shared_user,
+            shared_group=shared_group,
+            shared_attribute=ATTRIBUTES[number % len(ATTRIBUTES)],
+        )
+        for user in (*area.people, *area.keyholders, *area.supervised, *area.listed, *area.run_accounts):
+            area.facts |= {("exists", user): YES, ("enabled", user): YES}
+            area.facts |= {(name, user): ABSENT for name in ATTRIBUTES}
+        for user in area.people:
+            area.facts[("unit", user)] = north
+            area.facts |= {("member", group, user): NO for group in (*area.groups, shared_group)}
+        area.facts |= {("password", user): PASSWORD for user in area.keyholders}
+        area.facts[(area.shared_attribute, shared_user)] = ABSENT
+        return area
+
+    return [make_area(number) for number in range(clients)]

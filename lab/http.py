@@ -50,6 +50,17 @@ class Http:
         is_json = headers_received.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
         return Answer(answer.status, headers_received, json.loads(content) if content and is_json else content or None)
 
+    def call(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """Send a request and return the body of its answer; raises RuntimeError if it is refused."""
+        answer = self.send(method, path, body, headers)
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path} was answered with {answer.status}: {answer.body}")
+        return answer.body
+
+    def sign_in(self, login: Mapping[str, str]) -> None:
+        """Send all further requests in the session of this person."""
+        self._headers = {**self._headers, **self.send("POST", "/rest/session", login).session}
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()

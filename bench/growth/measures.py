@@ -67,7 +67,7 @@ class World:
             works = {"gateway": work, **({RAW: raw} if raw else {})}
             ways = {name: Way(partial(_repeat, each, times)) for name, each in works.items()}
             samples = take_turns(ways, processes, rounds=_ROUNDS)
-        except (SystemExit, OSError, HTTPException) as refused:
+        except (SystemExit, RuntimeError, OSError, HTTPException) as refused:
             print(refused, flush=True)
             return _REFUSED
         used = {name: sum(each.processor.values()) * 1000 / (_ROUNDS * times) for name, each in samples.items()}
@@ -82,7 +82,8 @@ class World:
 
         def measure() -> Figures:
             browser = Browser(self.gateway)
-            return self.measure(partial(browser.fetch if path.startswith("/console/") else browser.get, path))
+            get: Callable[[str], object] = browser.fetch if "/console/" in path else partial(browser.call, "GET")
+            return self.measure(partial(get, path))
 
         return measure
 
@@ -115,7 +116,7 @@ def law_of(sizes: Sequence[int], figures: Sequence[float]) -> str:
 def measures_of_log(world: World) -> _Measures:
     """The pages and figures that read the log."""
     record = world.client.call("GET", "/api/operations?pageSize=1&onlyChanges=true")["items"][0]["id"]
-    key = Browser(world.gateway).get("/rest/api-keys")["items"][0]["id"]
+    key = Browser(world.gateway).call("GET", "/rest/api-keys")["items"][0]["id"]
     log = "/api/operations?pageSize=100"
     sixty_days_ago = time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 60 * 86400))
     this_month = time.strftime("%Y-%m", time.gmtime())
@@ -191,7 +192,7 @@ def measures_of_directory(world: World) -> _Measures:
         raw.modify_s(operators, [(ldap.MOD_ADD, "member", [guards])])
         return figures
 
-    directory = Browser(world.gateway).get("/rest/directories")["items"][0]["id"]
+    directory = Browser(world.gateway).call("GET", "/rest/directories")["items"][0]["id"]
     other = Client(world.gateway, f"X-API-Key: {world.gateway.api_keys[-1]}")  # one answers one after another
     beside = {
         "nested members": nested,

@@ -107,63 +107,45 @@ def _full_database_disk(cluster: Cluster) -> Iterator[None]:
     cluster.database.restart_ended()
 
 
-_AT_ONCE, _SHORT, _LONG, _LONGER, _LONGEST = (0, 0), (0.5, 3.0), (3.0, 12.0), (3.0, 15.0), (3.0, 20.0)
-_Row = tuple[str, int, tuple[float, float], Strike]
-"""What happens, with its weight, the limits of its duration, and its strike."""
-_ONE_OF_THE_GATEWAY: Sequence[_Row] = (
-    ("crashed", 4, _SHORT, _crash),
-    ("without power", 2, _LONG, _lose_power),
-    ("restarted", 2, _SHORT, _restart),
-    ("unplugged", 3, _LONG, _unplug),
-    ("with a slow link", 1, _LONG, _slow),
-    ("with a full disk", 1, _LONG, _fill),
-)
-_MACHINES: Sequence[tuple[str, str, Callable[[Cluster], Sequence[Any]], Sequence[_Row]]] = (
-    ("web", "web host", lambda cluster: cluster.webs, _ONE_OF_THE_GATEWAY),
-    ("worker", "worker host", lambda cluster: cluster.workers, _ONE_OF_THE_GATEWAY),
-    ("balancer", "load balancer", lambda cluster: [cluster.balancer], (
-        ("crashed", 1, _SHORT, _crash),
-        ("unplugged", 1, _LONG, _unplug),
-    )),
-    ("directory", "domain controller", lambda cluster: cluster.directory, (
-        ("crashed", 5, (1, 20), _crash),
-        ("restarted", 2, _SHORT, _restart),
-        ("paused", 3, _LONG, _pause),
-        ("unplugged", 4, _LONGEST, _unplug),
-        ("with a slow link", 2, _LONG, _slow),
-    )),
-    ("database", "PostgreSQL", lambda cluster: [cluster.database.primary], (
-        ("unplugged", 2, _LONG, _unplug),
-        ("with a slow link", 1, _LONG, _slow),
-    )),
-    ("database", "PostgreSQL's standby", lambda cluster: [cluster.database.standby], (
-        ("unplugged", 2, _LONG, _unplug),
-    )),
-    ("redis", "Redis' primary", lambda cluster: cluster.primary()[:1], (
-        ("killed", 3, (0.5, 12.0), _crash),
-        ("restarted", 1, _SHORT, _restart),
-        ("paused", 2, _LONGER, _pause),
-        ("unplugged", 2, _LONGER, _unplug),
-        ("with a slow link", 1, _LONG, _slow),
-        ("with a full disk", 1, _LONG, _fill),
-    )),
-    ("redis", "Redis' replica", _replicas, (
-        ("killed", 1, _SHORT, _crash),
-        ("unplugged", 1, _LONG, _unplug),
-    )),
-    ("redis", "a Sentinel", lambda cluster: cluster.sentinels, (("killed", 2, (0.5, 12.0), _crash),)),
+_AT_ONCE, _SHORT, _LONG, _LONGER = (0, 0), (0.5, 3.0), (3.0, 12.0), (3.0, 20.0)
+_STRIKES: dict[str, tuple[tuple[float, float], Callable[[Machine, Fault], None]]] = {
+    "crashed": ((0.5, 15.0), _crash),
+    "without power": (_LONG, _lose_power),
+    "restarted": (_SHORT, _restart),
+    "paused": (_LONG, _pause),
+    "unplugged": (_LONGER, _unplug),
+    "with a slow link": (_LONG, _slow),
+    "with a full disk": (_LONG, _fill),
+}
+"""What happens to one machine, with the limits of its duration."""
+_OF_THE_GATEWAY = {
+    "crashed": 4, "without power": 2, "restarted": 2, "unplugged": 3, "with a slow link": 1, "with a full disk": 1,
+}  # fmt: skip
+_MACHINES: Sequence[tuple[str, str, Callable[[Cluster], Sequence[Any]], dict[str, int]]] = (
+    ("web", "web host", lambda cluster: cluster.webs, _OF_THE_GATEWAY),
+    ("worker", "worker host", lambda cluster: cluster.workers, _OF_THE_GATEWAY),
+    ("balancer", "load balancer", lambda cluster: [cluster.balancer], {"crashed": 1, "unplugged": 1}),
+    ("directory", "domain controller", lambda cluster: cluster.directory,
+     {"crashed": 5, "restarted": 2, "paused": 3, "unplugged": 4, "with a slow link": 2}),
+    ("database", "PostgreSQL", lambda cluster: [cluster.database.primary], {"unplugged": 2, "with a slow link": 1}),
+    ("database", "PostgreSQL's standby", lambda cluster: [cluster.database.standby], {"unplugged": 2}),
+    ("redis", "Redis' primary", lambda cluster: cluster.primary()[:1],
+     {"crashed": 3, "restarted": 1, "paused": 2, "unplugged": 2, "with a slow link": 1, "with a full disk": 1}),
+    ("redis", "Redis' replica", _replicas, {"crashed": 1, "unplugged": 1}),
+    ("redis", "a Sentinel", lambda cluster: cluster.sentinels, {"crashed": 2}),
 )  # fmt: skip
-"""Faults of one machine: the victim, the machine's name, one of which machines it strikes, and what happens to it."""
+"""The victim, the name and the machines of each kind of machine, one of which is struck, and the weights of faults."""
+_Row = tuple[str, int, tuple[float, float], Strike]
 _OTHERS: dict[str, Sequence[_Row]] = {
     "directory": (
         # One of them, which may be the one that nobody writes to, or both.
         (BUSY, 2, (60, 60),
          _one_of(lambda cluster: [cluster.domains[:1], cluster.domains[1:], cluster.domains], lasting(_busy))),
-        ("a gateway host apart from a domain controller", 5, _LONGEST,
+        ("a gateway host apart from a domain controller", 5, _LONGER,
          _cut_off_from(lambda cluster: [machine.host.address for machine in cluster.directory])),
     ),
     "replication": (
-        ("domain controllers apart from one another", 4, _LONGEST,
+        ("domain controllers apart from one another", 4, _LONGER,
          lasting(lambda cluster: cluster.directory[0].host.cut_off_from(cluster.directory[1].host.address))),
     ),
     "database": (
@@ -174,7 +156,7 @@ _OTHERS: dict[str, Sequence[_Row]] = {
         ("a gateway host apart from PostgreSQL", 3, _LONG, _cut_off_from(lambda _: [database.ADDRESS])),
     ),
     "redis": (
-        ("Redis' primary without power", 1, _LONGER, _primary_without_power),
+        ("Redis' primary without power", 1, _LONG, _primary_without_power),
         ("Redis' primary apart from its replicas", 1, _LONGER, lasting(_isolated_primary)),
         ("Redis FLUSHALL", 1, _AT_ONCE, lambda cluster, _: cluster.redis.flush()),
         ("a gateway host apart from Redis' primary", 2, _LONG,
@@ -184,12 +166,11 @@ _OTHERS: dict[str, Sequence[_Row]] = {
 
 
 def _kinds() -> Iterator[Kind]:
-    rows = [
-        (victim, (f"{name} {happens}", weight, seconds, _one_of(machines, strike)))
-        for victim, name, machines, faults in _MACHINES
-        for happens, weight, seconds, strike in faults
-    ]
-    rows += [(victim, row) for victim, faults in _OTHERS.items() for row in faults]
+    rows = [(victim, row) for victim, others in _OTHERS.items() for row in others]
+    for victim, machine, machines, weights in _MACHINES:
+        for happens, weight in weights.items():
+            seconds, strike = _STRIKES[happens]
+            rows.append((victim, (f"{machine} {happens}", weight, seconds, _one_of(machines, strike))))
     for victim, (name, weight, seconds, strike) in rows:
         whole = _of_redis(strike) if victim == "redis" else strike
         yield Kind(name, victim, weight, seconds, whole, target="hosts not back in time")

@@ -51,8 +51,8 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
                 SEED,
                 clients=3,
                 pace=0.6,
-                patience=10,
-                back_within=300,
+                answered_within=10,
+                patience=300,
                 settled_within=600,
                 longest=LONGEST,
             )
