@@ -7,10 +7,10 @@ allows, and a person approves the rest at once.
 
 import argparse
 import dataclasses
+import logging
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -73,15 +73,11 @@ def main() -> int:
         except CannotRun as reason:
             print(f"The campaign {campaign} cannot run: {reason}", file=sys.stderr)
             return 2
+    logging.basicConfig(format="%(relativeCreated)8d ms  %(message)s", level=logging.INFO, stream=sys.stdout)
     folder = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
-    begun = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f"{time.monotonic() - begun:6.0f} s  {text}", flush=True)
-
-    say(f"seed {plan.seed}, logs and diaries in {folder}")
-    result = run_campaign(plan, folder, say=say, site=site, kinds=kinds)
+    print(f"Seed {plan.seed}, logs and diaries in {folder}", flush=True)
+    result = run_campaign(plan, folder, site=site, kinds=kinds)
     text = report(result)
     print(f"\n{text}")
     if is_written:

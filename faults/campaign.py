@@ -1,7 +1,7 @@
 """Runs a campaign, from the first server to the last finding. `report` prints it."""
 
 import json
-import math
+import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +23,7 @@ from lab.gateway import Commands
 from lab.waiting import TimedOut, wait_until
 
 WARM_UP = 2.0
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class Plan:
     """The parameters of a campaign, with times in seconds.
 
     `pace` is the average time between two faults, `answered_within` the longest wait for answers that clients still
-    expect after the last one, `longest` the limit for any fault. A killed process must be back within `patience`, and
-    every record whose outcome can be known must be settled within `settled_within` after the last fault. With `lending`
-    memberships are given for a minute, too, which makes a campaign at least two minutes long.
+    expect after the last one. A killed process must be back within `patience`, and every record whose outcome can be
+    known must be settled within `settled_within` after the last fault. With `lending` memberships are given for a
+    minute, too, which makes a campaign at least two minutes long.
     """
 
     faults: int
@@ -43,7 +44,6 @@ class Plan:
     answered_within: float = 200.0
     patience: float = 10.0
     settled_within: float = 60.0
-    longest: float = math.inf
     lending: Lending = NO_LENDING
 
 
@@ -56,8 +56,6 @@ class Result:
     struck: list[FaultResult]
     story: Story
     settled_after: float
-    by_server: dict[str, int]
-    """The number of changes that each domain controller accepted."""
     seconds: float
 
     @property
@@ -92,9 +90,7 @@ SiteOf = Callable[[Path], AbstractContextManager[Any]]
 """Starts the servers of a site in a directory, and stops them at the end."""
 
 
-def run_campaign(
-    plan: Plan, directory: Path, *, say: Callable[[str], None], site: SiteOf, kinds: Sequence[Kind]
-) -> Result:
+def run_campaign(plan: Plan, directory: Path, *, site: SiteOf, kinds: Sequence[Kind]) -> Result:
     """Run a campaign. The directory is for its servers; logs, diaries and the records of changes stay there."""
     started = time.monotonic()
     findings: dict[str, list[str]] = {}
@@ -109,18 +105,18 @@ def run_campaign(
         )
         people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=plan.clients)
         servers.start()
-        say("the load begins")
+        _logger.info("the load begins")
         with scene.load(people, lambda: Transport(lambda: nullcontext(servers.base_url))) as approver:
-            struck = _strike(plan, servers, scene, kinds, say)
+            struck = _strike(plan, servers, scene, kinds)
             for lender in scene.lenders:
                 lender.finish()
-            settled_after = _wait_for_end(plan, servers, scene, findings, say)
+            settled_after = _wait_for_end(plan, servers, scene, findings)
         # What a client or the approver has asked for at the last moment.
         with suppress(TimedOut):  # the checks say what is still open then
             wait_until(lambda: not scene.is_anything_open(), plan.settled_within)
         story = scene.story(approver)
         story.faults = [(each.at, each.at + each.seconds) for each in struck]
-        say(f"checking {len(story.records)} records and {len(story.after)} objects")
+        _logger.info(f"checking {len(story.records)} records and {len(story.after)} objects")
         findings |= {name: list(check(story)) for name, check in CHECKS.items()}
         if len(servers.domains) > 1:
             findings["objects on which the domain controllers differ"] = list(_differences(servers, scene))
@@ -128,12 +124,11 @@ def run_campaign(
             findings[target] = [each.complaint for each in struck if each.complaint and each.target == target]
         findings["processes that ended by themselves"] = servers.unexpected_ends()
         findings["operations log found tampered with"] = list(_tampering(servers))
-        by_server = scene.database.changes_by_server()
     for diary in story.diaries:
         _write(directory / f"{diary.client}.jsonl", diary.requests)
     _write(directory / "records.jsonl", story.records)
     _write(directory / "faults.jsonl", struck)
-    return Result(plan, findings, struck, story, settled_after, by_server, time.monotonic() - started)
+    return Result(plan, findings, struck, story, settled_after, time.monotonic() - started)
 
 
 def _write(file: Path, facts: Iterable[Any]) -> None:
@@ -141,18 +136,10 @@ def _write(file: Path, facts: Iterable[Any]) -> None:
     file.write_text("".join(json.dumps(asdict(each), default=str) + "\n" for each in facts))
 
 
-def _strike(
-    plan: Plan, servers: Site, scene: Scene, kinds: Sequence[Kind], say: Callable[[str], None]
-) -> list[FaultResult]:
+def _strike(plan: Plan, servers: Site, scene: Scene, kinds: Sequence[Kind]) -> list[FaultResult]:
     """Cause the faults, and return when all of them are over."""
-    faults = plan_faults(
-        random.Random(plan.seed),
-        kinds=kinds,
-        count=plan.faults,
-        pace=plan.pace,
-        patience=plan.patience,
-        longest=plan.longest,
-    )
+    choices = random.Random(plan.seed)
+    faults = plan_faults(choices, kinds=kinds, count=plan.faults, pace=plan.pace, patience=plan.patience)
     time.sleep(WARM_UP)
     striker = FaultInjector(servers, faults)
     striker.start()
@@ -160,17 +147,16 @@ def _strike(
     while striker.is_alive():
         striker.join(10)
         scene.require_working()
-        say(f"{len(striker.struck)} faults, {sum(len(each.diary.requests) for each in scene.clients)} requests")
+        requests = sum(len(each.diary.requests) for each in scene.clients)
+        _logger.info(f"{len(striker.struck)} faults, {requests} requests")
         for each in striker.struck[reported:]:
             reported += 1
             if each.complaint:  # at once: it may cause what ends the campaign before its report
-                say(each.complaint)
+                _logger.warning(each.complaint)
     return striker.struck
 
 
-def _wait_for_end(
-    plan: Plan, servers: Site, scene: Scene, findings: dict[str, list[str]], say: Callable[[str], None]
-) -> float:
+def _wait_for_end(plan: Plan, servers: Site, scene: Scene, findings: dict[str, list[str]]) -> float:
     """Wait until everything has ended; what is open after the time for settling is a finding.
 
     Return after how many seconds the records and approved changes of now were settled, or found not to be.
@@ -197,7 +183,7 @@ def _wait_for_end(
             break
         if passed - reported > 10:
             reported = passed
-            say(f"{len(waiting)} clients still wait for an answer")
+            _logger.info(f"{len(waiting)} clients still wait for an answer")
         time.sleep(0.5)
     return settled_after or 0.0
 

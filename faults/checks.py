@@ -5,7 +5,7 @@ It relies on nothing that the gateway computed. Every finding is a sentence; a t
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
@@ -38,12 +38,9 @@ class Story:
     can_sign_in: frozenset[tuple[str, str]]
     scheduled: Sequence[Scheduled] = ()
     faults: Sequence[tuple[float, float]] = ()
-    by_request: dict[str, list[Record]] = field(init=False)
-    by_target: dict[str, list[Record]] = field(init=False)
-    _by_name: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.by_request, self.by_target = defaultdict(list), defaultdict(list)
+        self.by_request, self.by_target = defaultdict[str, list[Record]](list), defaultdict[str, list[Record]](list)
         self._by_name = {seen.dn.lower(): guid for guid, seen in self.before.items()}
         for record in self.records:
             self.by_request[record.request].append(record)

@@ -1,6 +1,5 @@
 """The kinds of faults, and the plan of a campaign: which faults happen when, determined by the seed."""
 
-import math
 import random
 import signal
 import sqlite3
@@ -207,18 +206,14 @@ def plan_faults(
     count: int,
     pace: float,
     patience: float,
-    longest: float = math.inf,
 ) -> list[Fault]:
-    """Plan `count` faults at random times, `pace` seconds apart on average; each kind once before any comes twice.
-
-    No fault lasts longer than `longest` seconds.
-    """
+    """Plan `count` faults at random times, `pace` seconds apart on average; each kind once before any comes twice."""
     chosen = choices.sample(kinds, min(count, len(kinds)))
     chosen += choices.choices(kinds, [kind.weight for kind in kinds], k=count - len(chosen))
     choices.shuffle(chosen)
 
     def planned(kind: Kind) -> Fault:
-        pause, seconds = choices.expovariate(1 / pace), min(choices.uniform(*kind.seconds), longest)
+        pause, seconds = choices.expovariate(1 / pace), choices.uniform(*kind.seconds)
         return Fault(kind, pause, seconds, choices.random(), patience)
 
     return [planned(kind) for kind in chosen]

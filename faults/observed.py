@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +50,7 @@ class ObservedObject:
 class Record:
     """A record of the operations log. The client gave its `request`, with the number of its attempt, as the `reason`.
 
-    `reason`, `completed_at`, `server` and `evidence` are for people who investigate.
+    `reason`, `completed_at` and `evidence` are for people who investigate.
     """
 
     id: str
@@ -108,29 +109,30 @@ def calibrate(directory: Directory, unit: str) -> Calibration:
     attids = {"unicodePwd": _UNICODE_PWD, "name": _NAME}
     steps: Steps = {}
 
-    def measure(name: str, shape: str, change: Callable[..., object], *arguments: Any, **values: Any) -> None:
-        before = _versions(directory.read(user, "replPropertyMetaData"))
-        change(*arguments, **values)
-        after = _versions(directory.read(user, "replPropertyMetaData"))
-        raised = {attid: version - before.get(attid, 0) for attid, version in after.items()}
-        if name not in attids:
-            attids[name] = next(attid for attid, by in raised.items() if by and attid not in (_UNICODE_PWD, _NAME))
-        steps[name, shape] = raised[attids[name]]
+    def versions_of(target: UUID) -> dict[int, int]:
+        return _versions(directory.read(target, "replPropertyMetaData"))
 
-    def swap(name: str, old: bytes, new: bytes) -> None:
-        directory.connection.modify_s(directory.dn(user), [(ldap.MOD_DELETE, name, [old]), (ldap.MOD_ADD, name, [new])])
+    def measure(name: str, shape: str, change: Callable[[], object]) -> None:
+        before = versions_of(user)
+        change()
+        raised = {attid: version - before.get(attid, 0) for attid, version in versions_of(user).items()}
+        changed = (attid for attid, by in raised.items() if by and attid not in (_UNICODE_PWD, _NAME))
+        steps[name, shape] = raised[attids.setdefault(name, next(changed, 0))]
+
+    def swap(name: str, old: str, new: str) -> Callable[[], object]:
+        changes = [(ldap.MOD_DELETE, name, [old.encode()]), (ldap.MOD_ADD, name, [new.encode()])]
+        return lambda: directory.connection.modify_s(directory.dn(user), changes)
 
     for name in ATTRIBUTES:
-        measure(name, "set", directory.add_values, user, **{name: "one"})
-        measure(name, "swap", swap, name, b"one", b"two")
-        measure(name, "clear", directory.remove_values, user, **{name: "two"})
-    control = directory.read(user, "userAccountControl")["userAccountControl"][0]
-    measure("userAccountControl", "swap", swap, "userAccountControl", control, str(int(control) | 2).encode())
-    measure("unicodePwd", "swap", directory.modify, user, unicodePwd='"Sample-Pass-1"'.encode("utf-16-le"))
-    measure("name", "rename", directory.rename, user, "Sample renamed")
-    measure("name", "move", directory.move, user, parent=other)
-    new = directory.add_user(parent=unit, userAccountControl="514")
-    created = _named(_versions(directory.read(new, "replPropertyMetaData")), attids)
+        measure(name, "set", partial(directory.add_values, user, **{name: "one"}))
+        measure(name, "swap", swap(name, "one", "two"))
+        measure(name, "clear", partial(directory.remove_values, user, **{name: "two"}))
+    control = directory.text(user, "userAccountControl") or ""
+    measure("userAccountControl", "swap", swap("userAccountControl", control, str(int(control) | 2)))
+    measure("unicodePwd", "swap", partial(directory.modify, user, unicodePwd='"Sample-Pass-1"'.encode("utf-16-le")))
+    measure("name", "rename", partial(directory.rename, user, "Sample renamed"))
+    measure("name", "move", partial(directory.move, user, parent=other))
+    created = _named(versions_of(directory.add_user(parent=unit, userAccountControl="514")), attids)
     directory.delete(unit, recursive=True)
     return Calibration(attids, steps, created)
 
@@ -201,14 +203,6 @@ class Database:
             " WHERE operation NOT LIKE '%.read' AND operation NOT LIKE '%.search' ORDER BY id"
         )
         return [Record(**row) for row in rows]
-
-    def changes_by_server(self) -> dict[str, int]:
-        """The number of recorded changes by domain controller."""
-        rows = self._rows(
-            "SELECT server, count(*) AS changes_taken FROM audit_operationrecord"
-            " WHERE outcome = 'succeeded' AND server IS NOT NULL AND server <> '' GROUP BY server ORDER BY server"
-        )
-        return {row["server"]: row["changes_taken"] for row in rows}
 
     def open_records(self) -> dict[str, str | None]:
         """The targets of records that are still pending or unknown, by record."""

@@ -80,8 +80,9 @@ def _ends(result: Result) -> Iterator[str]:
     records = _counted(record.outcome for record in result.story.records)
     change_requests = _counted(status for status, _ in result.story.change_requests.values())
     yield f"\nRecords by outcome: {records}. Change requests: {change_requests}."
-    if len(result.by_server) > 1:
-        taken = ", ".join(f"{count} by {server}" for server, count in result.by_server.items())
+    servers = {record.server for record in result.story.made if record.server}
+    if len(servers) > 1:
+        taken = _counted(f"by {record.server}" for record in result.story.made if record.server)
         yield f"\nChanges by the domain controller that took them: {taken}."
 
 

@@ -45,16 +45,6 @@ _ERROR_LINE = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The number of clients, how often each performs every action in each stage, and of records in the log before."""
-
-    seed: int
-    clients: int
-    rounds: int
-    records: int
-
-
-@dataclass(frozen=True)
 class Result:
     """Findings by target, answers by status, and the seconds that each stage and the slowest write to the log took."""
 
@@ -119,8 +109,11 @@ def logged_errors(host: LiveGateway) -> Iterator[str]:
             yield from (f"{service.name}: {line}" for line in _ERROR_LINE.findall(service.log_file.read_text()))
 
 
-def run_upgrade(plan: Plan, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
-    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder."""
+def run_upgrade(plan: argparse.Namespace, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
+    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder.
+
+    The plan has the arguments of the command.
+    """
     settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
     releases = {"old": before, "new": THIS_TREE, "old-again": before}
     old, new, old_again = hosts = [make_host(name, release, folder, settings) for name, release in releases.items()]
@@ -233,14 +226,12 @@ def main() -> int:
     """Return 0 if there are no findings."""
     formatter = argparse.ArgumentDefaultsHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__, formatter_class=formatter)
-    for name, default, meaning in (
-        ("seed", random.randrange(10**6), "makes the same choices again"),
-        ("clients", 6, "client threads"),
-        ("rounds", 5, "how often each asks for everything in each stage"),
-        ("records", 1_000_000, "in the log before"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default, help=meaning)
-    plan = Plan(**vars(parser.parse_args()))
+    add = partial(parser.add_argument, type=int)
+    add("--seed", default=random.randrange(10**6), help="makes the same choices again")
+    add("--clients", default=6, help="client threads")
+    add("--rounds", default=5, help="how often each asks for everything in each stage")
+    add("--records", default=1_000_000, help="in the log before")
+    plan = parser.parse_args()
     try:
         before = previous_release()
     except NoHistory as error:

@@ -6,7 +6,7 @@ quarter, are protected: in 200 groups within the account operators. Every third 
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -27,10 +27,18 @@ def main() -> None:
         return f"CN=Person {number:05},OU=Growth,{base}"
 
     def add_group(name: str, members: Iterable[str]) -> str:
-        entry = {"dn": f"CN={name},OU=Growth Groups,{base}", "objectClass": "group", "sAMAccountName": name}
-        values = list(members)
-        samdb.add({**entry, "groupType": "-2147483646", **({"member": values} if values else {})})
-        return entry["dn"]
+        dn, values = f"CN={name},OU=Growth Groups,{base}", list(members)
+        group = {"dn": dn, "objectClass": "group", "sAMAccountName": name, "groupType": "-2147483646"}
+        samdb.add({**group, "member": values} if values else group)
+        return dn
+
+    def add_groups(name: str, is_member: Callable[[int, int], bool], first: int = 0) -> list[str]:
+        """Add 200 groups of those people, by the numbers of group and person."""
+        everybody = range(first, people)
+        return [
+            add_group(f"{name} {group}", [person(number) for number in everybody if is_member(group, number)])
+            for group in range(200)
+        ]
 
     samdb.transaction_start()
     for unit in ("Growth", "Growth Groups"):
@@ -49,20 +57,12 @@ def main() -> None:
         })  # fmt: skip
         if number % 3 == 0:
             modify(samdb, person(number), {"pwdLastSet": EXPIRED}, [ANY_PASSWORD_TIME])
-    parts = [
-        add_group(f"Part {part}", (person(n) for n in range(people) if part in (n % 200, n * 31 % 199)))
-        for part in range(200)
-    ]
-    add_group("Wide", parts)
+    add_group("Wide", add_groups("Part", lambda group, number: group in (number % 200, number * 31 % 199)))
     add_group("Ten", map(person, range(10)))
     add_group("Most", map(person, range(people * 2 // 5)))
     protected = min(5000, people // 4)
-    guards = [
-        add_group(f"Guard {guard}", (person(n) for n in range(people - protected, people) if n % 200 == guard))
-        for guard in range(200)
-    ]
-    guarded = add_group("Guards", guards)
-    samdb.add_remove_group_members("Account Operators", [guarded.partition(",")[0][3:]])
+    add_group("Guards", add_groups("Guard", lambda group, number: group == number % 200, people - protected))
+    samdb.add_remove_group_members("Account Operators", ["Guards"])
     samdb.transaction_commit()
 
 

@@ -174,11 +174,6 @@ def measures_of_directory(world: World) -> _Measures:
     def write_raw() -> None:
         raw.modify_s(second, [(ldap.MOD_REPLACE, "title", uuid4().hex.encode())])
 
-    def read_after_write() -> object:
-        write_raw()
-        write()
-        return read()
-
     def read_later() -> object:
         """Read what is protected anew, which may be shown for two seconds."""
         write_raw()
@@ -206,7 +201,6 @@ def measures_of_directory(world: World) -> _Measures:
     return {
         "read of a person": world.of(person, search(_EVERYTHING, first, ldap.SCOPE_BASE)),
         "change of a person": partial(world.measure, write),
-        "change and read after it": partial(world.measure, read_after_write),
         "search that no index serves": world.of(
             f"/api/ad/users?filter={quote('(employeeNumber=4711)')}", search(_USERS.format("employeeNumber=4711"))
         ),
