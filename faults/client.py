@@ -5,13 +5,13 @@
 
 import http.client
 import random
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from faults.diary import YES, Attempt, Diary, Outcome, Request
-from faults.threads import Worker
 from lab.http import Answer, Http
 
 RETRY_SECONDS = 12.0
@@ -55,6 +55,32 @@ class Transport:
                 return LOST
         is_problem = "json" in answer.headers.get("content-type", "")
         return LOST if answer.status in _BALANCER_STATUSES and not is_problem else answer
+
+
+class Worker(threading.Thread):
+    """A thread that works until it is told to end."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Stop as soon as possible."""
+        self._ended.set()
+
+
+@contextmanager
+def working(*workers: Worker) -> Iterator[None]:
+    """Have them work within the block."""
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.end()
+        for worker in workers:
+            worker.join(300)
 
 
 class Client(Worker):

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from faults.client import LOST, Transport
-from faults.threads import Worker
+from faults.client import LOST, Transport, Worker
 from faults.world import Area
 from lab.http import Answer
 from lab.waiting import TimedOut, wait_until

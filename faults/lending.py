@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from faults.client import Transport
-from faults.threads import Worker
+from faults.client import Transport, Worker
 from lab.accounts.making import BUDGET
 from lab.directory import Directory, random_name
 

@@ -11,9 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from faults.client import Client, Transport
+from faults.client import Client, Transport, Worker
 from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
-from faults.threads import Worker
 from faults.world import ATTRIBUTES, Area
 from lab.http import Answer
 

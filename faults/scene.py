@@ -10,11 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from faults.checks import Story
-from faults.client import Transport
+from faults.client import Transport, working
 from faults.lending import NO_LENDING, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
-from faults.threads import working
 from faults.world import make_areas
 from lab.directory import Directory
 

@@ -25,12 +25,11 @@ from uuid import uuid4
 import psycopg
 
 from faults.checks import CHECKS, Story
-from faults.client import Transport
+from faults.client import Transport, Worker, working
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
 from faults.servers import SETTINGS
-from faults.threads import Worker, working
 from lab.accounts.making import make_accounts
 from lab.domain import Domain, running_domain
 from lab.gateway import LiveGateway, Stores, gateway_settings, running_stores

@@ -14,11 +14,10 @@ import pytest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.checks import CHECKS
-from faults.client import Transport
+from faults.client import Transport, working
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
-from faults.threads import working
 from faults.upgrade import logged_errors, make_host, run_round, unanswered, wait_for_end
 from lab.domain import Domain
 from lab.gateway import LiveGateway
