@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha1
+from sys import maxsize
 from threading import Lock, local
 from time import monotonic
 from typing import Any
@@ -223,8 +224,12 @@ class QuickRedis:
     """
 
     def __init__(self, url: str, *, without: str) -> None:
-        self._pool = connection_pool(
-            url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
+        self._pool = connection_pool(  # which never gets a connection back, and counts all that it has ever made
+            url,
+            socket_connect_timeout=TIMEOUT,
+            socket_timeout=TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=maxsize,
         )
         self._on_loop = RedisOnLoop(self._pool.make_connection)
         self._without = without

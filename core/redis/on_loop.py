@@ -118,8 +118,8 @@ class RedisOnLoop:
                 done(answer)
 
     async def _connect(self, loop: AbstractEventLoop) -> None:
-        connection: Any = self._make_connection()
         try:
+            connection: Any = self._make_connection()
             await loop.run_in_executor(None, connection.connect)
         except (RedisError, OSError):
             loop.call_later(_PAUSE_SECONDS, setattr, self, "_is_connecting", False)

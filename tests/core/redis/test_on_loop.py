@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from redis import ConnectionError as ConnectionLost
 
 from active_directory import WouldBlock, run_on_loop
+from core.redis import on_loop
 from core.redis.on_loop import RedisOnLoop, packed
 
 
@@ -111,5 +113,24 @@ def test_a_lost_connection_leaves_no_timer_behind(peer: Peer) -> None:
         with pytest.raises(WouldBlock):
             await ask(client, "GET", "a")
         assert (client._connection, client._timer) == (None, None)
+
+    run(main)
+
+
+def test_a_connection_that_could_not_be_made_is_made_later(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_loop, "_PAUSE_SECONDS", 0.01)
+    failures = [ConnectionLost("too many"), ConnectionLost("too many")]
+
+    def make() -> Any:
+        if failures:
+            raise failures.pop()
+        return peer
+
+    async def main() -> None:
+        client = RedisOnLoop(make)
+        while client._connection is None:
+            with pytest.raises(WouldBlock):
+                await run_on_loop(lambda: client.begin(packed("PING")))
+            await asyncio.sleep(0.01)
 
     run(main)
