@@ -7,7 +7,6 @@ how many hosts these can serve. The growth of the tables is measured, too.
 
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -91,17 +90,16 @@ def _measure(
 
     The octets are those of indexes and dead rows, too.
     """
-    processes = {**domain.processes, **{part: root for host in hosts for part, root in host.processes.items()}}
+    roots = domain.processes | {part: root for host in hosts for part, root in host.processes.items()}
     with psycopg.connect(hosts[0].live.environment["DATABASE_URL"], autocommit=True) as database:
         sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
-        before, own = processor_seconds(processes), sum(os.times()[:2])
+        before, own = processor_seconds(roots), sum(os.times()[:2])
         began = time.perf_counter()
         work()
         seconds = time.perf_counter() - began
-        used = defaultdict(float, clients=(sum(os.times()[:2]) - own) * 1000 / requests)
+        used = {"clients": sum(os.times()[:2]) - own}
         time.sleep(_SETTLED_AFTER)
-        after = processor_seconds(processes)
+        used |= {part: root_seconds - before[part] for part, root_seconds in processor_seconds(roots).items()}
         grown = {table: (size - sizes.get(table, 0)) / requests for table, size in database.execute(_TABLES)}
-    for part, root_seconds in after.items():
-        used[part.rstrip("0123456789")] += (root_seconds - before[part]) * 1000 / requests
-    return requests / seconds, used, grown
+    used["web"] = sum(root_seconds for part, root_seconds in used.items() if part.startswith("web"))
+    return requests / seconds, {part: used[part] * 1000 / requests for part in _PARTS}, grown

@@ -52,11 +52,11 @@ def _require(found: int, expected: int) -> None:
         raise SystemExit(f"{found} of {expected} users were found")
 
 
-def _search_raw(unit: str, users: int, connection: Connection, _: int = 0) -> None:
+def _search_raw(unit: str, users: int, connection: Connection, _: int) -> None:
     _require(len(connection.search_ext_s(unit, ldap.SCOPE_SUBTREE, FILTER, ATTRIBUTES)), users)
 
 
-def _search_page(unit: str, users: int, client: Client, _: int = 0) -> None:
+def _search_page(unit: str, users: int, client: Client, _: int) -> None:
     """Fetch a page, and retry while other large searches are under way."""
     path = f"/api/ad/users?pageSize={users}&base={quote(unit)}&attributes={','.join(ATTRIBUTES)}"
     while (answer := client.send("GET", path)).status == 429:
@@ -100,4 +100,4 @@ def compare_streams(users: int, domain: Domain, gateways: list[Gateway]) -> Ways
         _require(answer.body.count(b"\n") if answer.status == 200 else 0, users)
 
     ways = {gateway.name: Way(partial(stream, gateway)) for gateway in gateways}
-    return {RAW: Way(partial(_search_raw, unit, users, domain.bind())), **ways}
+    return {RAW: Way(partial(on_each, [domain.bind()], 1, partial(_search_raw, unit, users))), **ways}

@@ -50,14 +50,15 @@ def reads_of_last_400_days(count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def write_records(facts: Iterator[dict[str, Any]]) -> None:
-    """Write and seal records of these values. Imports are those of the release."""
+def main() -> None:
+    """Write the log. Imports are those of the release."""
     import django
 
     django.setup()
     from audit.chain.seals import entry_of, mac_of, seal_after
     from audit.models import LogSeal, OperationRecord
 
+    facts = reads_of_last_400_days(int(sys.argv[1]))
     last = LogSeal.objects.order_by("-number").first()
     while some := [OperationRecord(**each, mac=mac_of(each)) for each in islice(facts, _AT_ONCE)]:
         seals = []
@@ -72,4 +73,4 @@ def write_records(facts: Iterator[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    write_records(reads_of_last_400_days(int(sys.argv[1])))
+    main()

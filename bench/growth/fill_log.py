@@ -10,13 +10,16 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+import django
+
 from bench.growth import OLD_OBJECT, OLD_OWNER
-from lab.long_log import reads_of_last_400_days, write_records
+from lab.long_log import reads_of_last_400_days
 
 _AT_ONCE = 10_000
 
 
-def _records(count: int) -> Iterator[dict[str, Any]]:
+def changes_and_reads(count: int) -> Iterator[dict[str, Any]]:
+    """Yield the values of so many records, oldest first."""
     for number, record in enumerate(reads_of_last_400_days(count)):
         if number % 10 == 0:
             changes = [{"attribute": "title", "before": [], "after": [f"Engineer {number}"]}]
@@ -26,14 +29,29 @@ def _records(count: int) -> Iterator[dict[str, Any]]:
         yield record | {"server": "ldaps://dc1.corp.example.test"}
 
 
-def main() -> None:
-    total = int(sys.argv[1])
-    write_records(_records(total))
-
+def write_log(count: int) -> None:
+    """Write and seal so many records into a log that nobody else writes to."""
     from audit.chain.sealing import seal_records
-    from audit.models import WebhookDelivery, WebhookEndpoint
+    from audit.chain.seals import mac_of
+    from audit.models import OperationRecord
 
-    seal_records()  # which counts what is sealed
+    records = changes_and_reads(count)
+    while some := [OperationRecord(**each, mac=mac_of(each)) for each in islice(records, _AT_ONCE)]:
+        OperationRecord.objects.bulk_create(some)
+        seal_records()
+
+
+def main() -> None:
+    django.setup()
+    from django.db import connection
+
+    from audit.models import UnsealedRecord, WebhookDelivery, WebhookEndpoint
+
+    total = int(sys.argv[1])
+    write_log(total)
+    if connection.vendor == "postgresql":  # as it would by itself; it is told nothing of what the tables hold
+        with connection.cursor() as cursor:
+            cursor.execute(f"VACUUM {UnsealedRecord._meta.db_table}")
     endpoint = WebhookEndpoint.objects.create(name="growth", url="https://events.example.test/", enabled=False)
     deliveries = (
         WebhookDelivery(endpoint=endpoint, event="test", body="{}", state="delivered" if number % 10 else "dead")

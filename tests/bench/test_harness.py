@@ -5,11 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from django.core.management import call_command
 
+from audit.models import OperationRecord
+from bench.growth.fill_log import write_log
 from bench.growth.measures import law_of
 from bench.history import draw, keep, read
 from bench.turns import RAW, Figure, Measure, Result, Way, take_turns
@@ -76,6 +80,14 @@ def test_figures_know_their_direction(figure: Figure, value: float, reached: flo
 def test_the_law_of_growth(figures: list[float], law: str) -> None:
     assert law_of([1000, 10_000, 100_000][: len(figures)], figures) == law
     assert law_of([1000, 10_000], [math.nan, 5]) == "–", "what was refused grows by no law"
+
+
+def test_the_long_log_verifies(db: None) -> None:
+    write_log(600)
+    assert OperationRecord.objects.filter(operation="users.update").count() == 60
+    output = StringIO()
+    call_command("verify_operations_log", stdout=output)
+    assert "600 records" in output.getvalue()
 
 
 def result_of(gateway: str, through: float, measure: str = "read <one>") -> Result:
