@@ -7,6 +7,7 @@ from contextlib import suppress
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
+import structlog
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from active_directory import is_on_loop
@@ -19,6 +20,8 @@ from gateway.monitoring import metrics
 from gateway.monitoring.logs import request_id, write_access_lines
 from gateway.surfaces.routes import metric_label
 from keys.callers import find_caller
+
+_logger = structlog.stdlib.get_logger(__name__)
 
 ARRIVED_AT = "gateway.arrived_at"
 """The WSGI environment's key for the `perf_counter` at which the headers had arrived, if known."""
@@ -101,6 +104,9 @@ def _tell(requests: Sequence[_Answered]) -> bool:
         write_access_lines(
             (each.at, logging.DEBUG if each.path == "/health" else logging.INFO, each.line()) for each in requests
         )
+    if lost := _answered_on_loop.refused:
+        _answered_on_loop.refused = 0
+        _logger.error("requests were neither counted nor written, nobody read standard output", requests=lost)
     return True
 
 

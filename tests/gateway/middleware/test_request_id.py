@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from gateway.middleware import request_id
 from gateway.monitoring.logs import configure
 from tests.gateway.middleware.urls import SECRET
 
@@ -89,3 +90,20 @@ def test_requests_are_measured(client: Client) -> None:
     assert 'gateway_requests_total{method="other",operation="none",status="404"}' in text
     assert "INVENTED" not in text
     assert "gateway_process_resident_bytes{" in text
+
+
+def test_requests_that_did_not_fit_into_the_queue_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = request_id._answered_on_loop
+    monkeypatch.setattr(queue, "_start", lambda: None)
+    monkeypatch.setattr(queue, "capacity", 1)
+    monkeypatch.setattr(request_id, "is_on_loop", lambda: True)
+    for _ in range(3):
+        request_id.end_request(
+            0.0, method="GET", path="/", status=200, operation="x", client=None, id="one", caller=None
+        )
+    assert queue.flush()
+    (told,) = (str(record.msg) for record in caplog.records if "neither counted" in str(record.msg))
+    assert "'requests': 2" in told
+    assert queue.refused == 0, "it is told once"
