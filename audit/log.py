@@ -129,13 +129,15 @@ def _new_record(call: Call, intent: Intent, **fields: Any) -> OperationRecord:
     return OperationRecord(**facts, mac=mac_of(facts))
 
 
-def _insert(records: Sequence[OperationRecord], *, durable: bool = True) -> None:
-    """Insert new records. Raises NotRecorded.
+def _insert(records: Sequence[OperationRecord], *, durable: bool = True, of_change: Call | None = None) -> None:
+    """Insert new records. Raises NotRecorded, also for those of a change whose call another has taken the place of.
 
     `durable` commits them at once, and therefore refuses to run inside a transaction; otherwise they join the caller's.
     """
     try:
         with transaction.atomic(durable=durable):
+            if of_change is not None and not of_change.holds_key():
+                raise NotRecorded
             OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0].operation)
@@ -160,7 +162,7 @@ def record_intents(
     for record in records:
         record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
     if records:
-        _insert(records, durable=durable)
+        _insert(records, durable=durable, of_change=call)
     return records
 
 
@@ -202,7 +204,7 @@ def record_administration(
         raised_access=list(raised_access) or None,
         change_request_id=change_request_id or call.change_request_id,
     )
-    _insert([record], durable=False)
+    _insert([record], durable=False, of_change=call)
     return record
 
 

@@ -149,6 +149,10 @@ class Schedule:
         return self.revert_at if self.revert_at is not None else made_at + (self.revert_after or timedelta())
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call of one operation.
@@ -164,6 +168,8 @@ class Call:
     - `request_id` comes from the client and is for display and search only: any number of requests may share it.
     - `schedule` asks that a change begins later or ends by itself (`approvals.ends`).
     - `interrupted` are the `call_id`s of earlier attempts under the same idempotency key that got no final answer.
+    - `holds_key`, asked in the transaction that records a change, tells whether no other request has taken over the
+      idempotency key, as happens while this process is suspended.
     - `stream_as` asks an operation that lists objects for all of them as a `RecordStream` instead of a page.
     - `takes_octets` lets listed objects be Encoded, or their attributes hold UTF-8 octets (`core.shapes.encode_json`).
     - `prefetch` is a `directory.lookup.prefetch.Prefetch`, shared by calls that are prepared together.
@@ -189,6 +195,7 @@ class Call:
     batch_index: int | None = None
     schedule: Schedule | None = None
     interrupted: tuple[UUID, ...] = ()
+    holds_key: Callable[[], bool] = field(default=_always, compare=False, repr=False)
     stream_as: StreamFormat | None = None
     takes_octets: bool = False
     prefetch: object = field(default=None, compare=False, repr=False)

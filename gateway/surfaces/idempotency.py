@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -77,7 +78,8 @@ def answer_once(
     try:
         with row_lease.renewed(IdempotencyRecord.objects.filter(id=claim.pk, status=None), lasts=LEASE):
             try:
-                response = respond(replace(call, interrupted=_attempts_of(claim)[:-1]))
+                attempt = replace(call, interrupted=_attempts_of(claim)[:-1], holds_key=partial(_still_holds, claim))
+                response = respond(attempt)
             except GatewayError as refusal:  # a retry gets the same refusal
                 response = problem_response(request, refusal)
     except BaseException:
@@ -125,6 +127,11 @@ def _rights_digest(call: Call) -> str:
 def _attempts_of(claim: IdempotencyRecord) -> tuple[UUID, ...]:
     """The attempts under a key. Early releases stored the client's request ids, which need not be GUIDs."""
     return tuple(attempt for text in claim.call_ids if (attempt := parse_guid(text)) is not None)
+
+
+def _still_holds(claim: IdempotencyRecord) -> bool:
+    """Whether nobody has taken the claim over. Until the transaction ends nobody can: `_take_over` waits."""
+    return IdempotencyRecord.objects.select_for_update().filter(pk=claim.pk).exists()
 
 
 def _end_claim(claim: IdempotencyRecord, response: HttpResponseBase | None) -> None:
@@ -213,12 +220,29 @@ def _claim(call: Call, key: str, content: bytes) -> IdempotencyRecord:
         is_free = is_old or _must_run_again(earlier, call)
         if not is_free and earlier.status is not None:
             return earlier
-        if not is_free and (earlier.lease_until >= now or is_unsettled(_attempts_of(earlier))):
+        if not is_free and earlier.lease_until >= now:
             break
         own.call_ids = [*([] if is_free else map(str, _attempts_of(earlier))), str(call.call_id)]
-        as_seen = {"lease_until": earlier.lease_until, "status": earlier.status}  # it may have been answered meanwhile
-        IdempotencyRecord.objects.filter(pk=earlier.pk, **as_seen).delete()
+        if _take_over(earlier, own, is_free=is_free):
+            return own
     raise InProgress
+
+
+def _take_over(earlier: IdempotencyRecord, own: IdempotencyRecord, *, is_free: bool) -> bool:
+    """Put a claim in the place of an earlier one; False if that has been renewed or answered, or may still be settled.
+
+    A process that was suspended may record a change as it wakes up. It does so before the row is locked here, and the
+    record is seen, or not at all (`_still_holds`).
+    """
+    with transaction.atomic():
+        seen = IdempotencyRecord.objects.select_for_update().filter(
+            pk=earlier.pk, lease_until=earlier.lease_until, status=earlier.status
+        )
+        if not seen.exists() or (not is_free and is_unsettled(_attempts_of(earlier))):
+            return False
+        seen.delete()
+        own.save(force_insert=True)
+    return True
 
 
 def _must_run_again(earlier: IdempotencyRecord, call: Call) -> bool:

@@ -16,10 +16,9 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from core.configuration_sections import RateLimit
 from core.secrets.keyring import new_encryption_key
-from directory.models import DirectoryConnection
+from directory.models import DirectoryConnection, SavedFilter
 from directory.queries import reading
 from gateway.models import IdempotencyRecord
-from gateway.pipeline import replay
 from gateway.surfaces import idempotency
 from gateway.surfaces.idempotency import LEASE
 from lab.directory import PASSWORD, Directory, random_name
@@ -71,16 +70,58 @@ def test_an_answer_that_comes_while_its_key_is_taken_over_is_replayed(
     integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abandon_first(integration, ada, last_sign_of_life=timedelta(seconds=31))
+    take_over = idempotency._take_over
 
-    def answer_first(attempts: Any) -> bool:
-        found = replay.is_unsettled(attempts)
+    def answer_first(*claims: IdempotencyRecord, is_free: bool) -> bool:
         IdempotencyRecord.objects.update(status=412, body='{"code": "the first"}')
-        return found
+        return take_over(*claims, is_free=is_free)
 
-    monkeypatch.setattr(idempotency, "is_unsettled", answer_first)
+    monkeypatch.setattr(idempotency, "_take_over", answer_first)
     answer = change(integration, ada)
     assert (answer.status, answer.code) == (412, "the first")
     assert answer.headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_process_that_was_suspended_does_not_do_what_the_retry_has_done(
+    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retried: list[Answer] = []
+
+    def be_suspended() -> None:
+        IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        retried.append(change(integration, ada))
+
+    just_before_the_write(monkeypatch, be_suspended)
+    assert change(integration, ada).status == 503
+    assert [answer.status for answer in retried] == [200]
+    assert done() == 1
+    assert change(integration, ada).headers["Idempotency-Replayed"] == "true", "the answer of the retry is kept"
+
+
+@pytest.mark.parametrize("level", [SupervisionLevel.ACT, SupervisionLevel.ASK_EVERY_CHANGE])
+@pytest.mark.parametrize("kind", ["change", "batch", "own table"])
+def test_a_request_that_has_lost_its_key_changes_nothing(
+    connection: DirectoryConnection, directory: Directory, ada: UUID, monkeypatch: pytest.MonkeyPatch,
+    kind: str, level: SupervisionLevel,
+) -> None:  # fmt: skip
+    integration, title = make_integration(connection, level=level), {"replace": {"title": "Countess"}}
+    path, body = {
+        "change": (f"/api/ad/users/{ada}/rename", {"name": "Countess"}),
+        "batch": ("/api/ad/users/batch/update", {"items": [{"id": str(ada), **title}]}),
+        "own table": ("/api/ad/saved-filters", {"name": "Readers", "kind": "users", "filter": "(cn=a)"}),
+    }[kind]
+    before = directory.dn(ada), directory.text(ada, "title")
+    with monkeypatch.context() as patch:
+        patch.setattr(idempotency, "_still_holds", lambda _: False)
+        answer = integration.post(path, body, Idempotency_Key="one")
+    assert answer.status == 503 or answer.body["failed"] == 1
+    assert not ChangeRequest.objects.exists()
+    assert not SavedFilter.objects.exists()
+    changed = OperationRecord.objects.filter(outcome__in=["pending", "succeeded", "queued"])
+    assert not changed.exists()
+    assert (directory.dn(ada), directory.text(ada, "title")) == before
+    assert integration.post(path, body, Idempotency_Key="two").status in (200, 201, 202, 207)
+    assert changed.exclude(operation="users.read").exists(), "it is possible in itself"
 
 
 @pytest.mark.django_db(transaction=True)
