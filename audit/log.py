@@ -130,7 +130,7 @@ def _new_record(call: Call, intent: Intent, **fields: Any) -> OperationRecord:
 
 
 def _insert(records: Sequence[OperationRecord], *, durable: bool = True, of_change: Call | None = None) -> None:
-    """Insert new records. Raises NotRecorded, also for those of a change whose call another has taken the place of.
+    """Insert new records. Raises NotRecorded, also if the call `of_change` no longer holds its idempotency key.
 
     `durable` commits them at once, and therefore refuses to run inside a transaction; otherwise they join the caller's.
     """

@@ -369,7 +369,7 @@ def all_of(conditions: Iterable[Filter]) -> Filter:
 
 
 def past_user_index(client: Client, condition: Filter, declared: Filter) -> Filter:
-    """The same, for which Samba does not use its index of users in a large domain, as far as a search has declared it.
+    """The condition, worded so that Samba does not use its index of users for what `declared` asks in a large domain.
 
     Nearly all objects of a domain are in this index, to which computers belong, too. Among 37,000, Samba takes 18 to 27
     µs for each that an index leads to, and 7 µs for one that it looks at without; among 5,000, 5 and 8 µs. Indexes that

@@ -75,12 +75,13 @@ _DOMAIN_USERS = Equals("primaryGroupID", 513)  # [MS-DTYP] 2.4.2.4
 def find_accounts(client: Client, primary: Iterable[Filter], attribute: str) -> Iterator[Entry]:
     """The accounts that have one of these primary groups.
 
-    Domain Users is that of most objects (`filters.past_user_index`).
+    Domain Users is that of most objects (`filters.past_user_index`), so its accounts are waited for.
     """
-    is_slow, others = has_slow_broad_indexes(client), []
+    others = []
     for condition in primary:
-        if is_slow and condition == _DOMAIN_USERS:
-            yield from client.search_domain(Not(Not(condition)), (attribute,), patient=True)
+        if condition == _DOMAIN_USERS:
+            broad = Not(Not(condition)) if has_slow_broad_indexes(client) else condition
+            yield from client.search_domain(broad, (attribute,), patient=True)
         else:
             others.append(condition)
     yield from client.find_any(others, (attribute,))
