@@ -5,6 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
 
@@ -40,6 +41,21 @@ class ProgramView(APIView):
             authenticators=self.get_authenticators(),
             negotiator=self.get_content_negotiator(),
         )
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if isinstance(response, Response):
+            response.add_post_render_callback(self._part_from)
+        return response
+
+    def _part_from(self, response: Any) -> None:
+        """Free the answer as soon as it is sent.
+
+        REST framework's view, request and response refer to one another, and so would keep each answer (3 MB for a page
+        of a thousand records) until the garbage collector finds them, which may be thousands of requests later.
+        """
+        del self.response
+        response.renderer_context = response.data = None
 
 
 class ProgramViewSet(ViewSetMixin, ProgramView):  # type: ignore[misc]  # both define initialize_request
