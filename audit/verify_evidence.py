@@ -66,7 +66,7 @@ def read_archive(file: Path, keys: Sequence[str]) -> tuple[str, int]:
         last = json.loads(before or b"")
         content = {"records": last["records"], "digest": digest.hexdigest()}
         made = any(hmac.compare_digest(archive_mac(content, key).encode(), str(last["mac"]).encode()) for key in keys)
-        is_ours = month and last["records"] == count - 1 and made
+        is_ours = month and last == {**content, "mac": last["mac"]} and content["records"] == count - 1 and made
     except (EOFError, gzip.BadGzipFile, OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
@@ -117,7 +117,12 @@ def read_evidence(text: bytes, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _members(evidence: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The members of evidence and of its records, each with its place."""
+    """The members of evidence and of its records, each with its place.
+
+    Raises ValueError where one could be in the place of another, or a record without members would have no place.
+    """
+    if any(name.startswith("record ") for name in evidence) or not all(evidence["records"]):
+        raise ValueError
     for name, value in evidence.items():
         if name not in ("codes", "mac", "records"):
             yield name, value

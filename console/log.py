@@ -2,6 +2,7 @@
 
 import json
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -245,7 +246,7 @@ _PERIODS = texts_by_name(
 """Periods offered beside the filters, by the English words that `q` understands in every language."""
 _GERMAN_PERIOD = re.compile(
     r"\b(?:heute|gestern"
-    r"|(?:dies|letzt|vergangen)e[rsnm]? (?:\d{1,3} )?(?:stunden?|tagen?|wochen?|monate?|jahre?s?))\b",
+    r"|(?:dies|letzt|vergangen)e[rsnm]? (?:\d{1,3} )?(?:stunden?|tagen?|wochen?|monate?n?|jahre?[ns]?))\b",
     re.IGNORECASE,
 )
 _GERMAN = {
@@ -262,7 +263,7 @@ _GERMAN = {
 }
 """The beginnings of German words, with the English words for them."""
 _PERIOD = re.compile(
-    r"\b(?:today|yesterday|(?:this|last) (?:hour|week|month|year)|last (\d{1,3}) (days?|hours?|weeks?))\b",
+    r"\b(?:today|yesterday|(?:this|last) (?:hour|week|month|year)|last (\d{1,3}) (hour|day|week|month|year)s?)\b",
     re.IGNORECASE,
 )
 
@@ -305,7 +306,7 @@ def _period(match: re.Match[str], now: datetime) -> tuple[datetime, datetime | N
     words = match[0].lower().split()
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if match[1]:
-        return now - int(match[1]) * timedelta(**{f"{match[2].lower().rstrip('s')}s": 1}), None
+        return _before(now, int(match[1]), match[2].lower()), None
     if words == ["today"]:
         return day, None
     if words == ["yesterday"]:
@@ -322,6 +323,14 @@ def _period(match: re.Match[str], now: datetime) -> tuple[datetime, datetime | N
         return begins - timedelta(days=7), begins
     before = (begins - timedelta(days=1)).replace(day=1)
     return before.replace(month=1) if words[1] == "year" else before, begins
+
+
+def _before(now: datetime, count: int, unit: str) -> datetime:
+    """So many units ago; in a month that is too short for the day, its last one."""
+    if unit not in ("month", "year"):
+        return now - count * timedelta(**{f"{unit}s": 1})
+    year, month = divmod(now.year * 12 + now.month - 1 - count * (12 if unit == "year" else 1), 12)
+    return now.replace(year=year, month=month + 1, day=min(now.day, monthrange(year, month + 1)[1]))
 
 
 def with_utc_times(given: Mapping[str, str]) -> dict[str, str]:
@@ -344,7 +353,10 @@ def datetime_field_value(text: str) -> str:
     moment = _parse_moment(text)
     if moment is None or moment.tzinfo is None:
         return text
-    return moment.astimezone(UTC).isoformat(timespec="minutes").removesuffix("+00:00")
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="minutes").removesuffix("+00:00")
+    except OverflowError:  # in UTC it is in no year: the operation refuses it
+        return text
 
 
 def _format_minute(moment: datetime) -> str:

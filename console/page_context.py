@@ -23,9 +23,10 @@ from console.object_names import NAMED, resolve_names
 from core import shown_once
 from core.call import Call, Schedule
 from core.configuration_sections import RateLimit
-from core.errors import GatewayError, MethodNotAllowed, Unauthorized
+from core.errors import GatewayError, InvalidRequest, MethodNotAllowed, Unauthorized
 from core.operation import Effect, Operation, find_operation
 from core.rate_limits import require_below_limit
+from core.text.messages import message
 from directory.errors import OutcomeUnknown
 from directory.models import DirectoryConnection
 from gateway import pipeline
@@ -322,6 +323,7 @@ def console_page(
             page = None
             try:
                 page = _begin(request, may_lack_second_factor=may_lack_second_factor)
+                _refuse_nul(request)
                 if page.is_post:
                     require_below_limit("ConsoleForms", page.call.credential.unique_id, _FORMS)
                 page.resolve_names()
@@ -372,6 +374,13 @@ def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> PageContext
         may_lack_second_factor=may_lack_second_factor,
     )
     return PageContext(request, call, directories)
+
+
+def _refuse_nul(request: HttpRequest) -> None:
+    """Refuse a parameter or field with NUL, which PostgreSQL does not take for text; raises InvalidRequest."""
+    for name, values in (*request.GET.lists(), *request.POST.lists()):
+        if any("\0" in text for text in (name, *values)):
+            raise InvalidRequest.naming(message("A value cannot contain NUL"), parameter=name)
 
 
 def render_refusal(request: HttpRequest, page: PageContext | None, error: GatewayError) -> HttpResponse:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from django.contrib.auth import get_user
 from django.contrib.sessions.models import Session
+from django.core.exceptions import BadRequest
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
@@ -261,7 +262,7 @@ def _require_csrf_token(request: HttpRequest) -> None:
     check.process_request(request)
     try:
         reason = check.process_view(request, lambda _: HttpResponse(), (), {})
-    except MultiPartParserError:  # the check also looks for the token in a form, and this body is a broken one
+    except (MultiPartParserError, BadRequest):  # the check also looks for the token in a form: this one is broken
         raise UnsupportedMediaType from None
     if reason:
         security.log_refusal(f"CSRF: {reason}", **origin_of(request))

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import structlog
 from django.conf import settings
+from django.utils.encoding import iri_to_uri
 
 from audit.model_changes.recording import call_of_gateway, recorded
 from audit.models import DeliveryState, WebhookDelivery, WebhookEndpoint
@@ -104,7 +105,7 @@ def _post(delivery: WebhookDelivery) -> None:
     }
     connection = connect(url)
     try:
-        connection.request("POST", f"{url.path or '/'}{'?' + url.query if url.query else ''}", body, headers)
+        connection.request("POST", path_of(url), body, headers)
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         raise Undeliverable(f"No answer: {error}") from error
@@ -118,11 +119,19 @@ def _post(delivery: WebhookDelivery) -> None:
         raise Undeliverable(f"The endpoint answered {status}.")
 
 
+def path_of(url: SplitResult) -> str:
+    """What a request names of a URL, in ASCII."""
+    return iri_to_uri(f"{url.path or '/'}{'?' + url.query if url.query else ''}")
+
+
 def connect(url: SplitResult) -> http.client.HTTPConnection:
     """Connect to an allowed address of the URL's host. Raises Undeliverable."""
     if url.scheme != "https" and not settings.CONFIGURATION.Webhooks.AllowPlainHttp:
         raise Undeliverable("Only HTTPS is allowed (Webhooks:AllowPlainHttp).")
-    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    try:
+        host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    except ValueError as error:
+        raise Undeliverable(f"No address: {error}", final=True) from error
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
     try:
         link = _open(_allowed_addresses(host, port), port)
@@ -148,7 +157,7 @@ def _allowed_addresses(host: str, port: int) -> list[str]:
     """Resolve a host to its allowed addresses. Raises Undeliverable if it has none."""
     try:
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise Undeliverable(f"The host name {host} cannot be resolved: {error}") from error
     networks = [ip_network(network) for network in settings.CONFIGURATION.Webhooks.AllowedNetworks]
     allowed = sorted(address for address in addresses if may_be_reached(address, networks))

@@ -7,7 +7,7 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from audit.webhooks.delivery import Undeliverable, connect
+from audit.webhooks.delivery import Undeliverable, connect, path_of
 
 _SECONDS: Final = 10.0
 """For the whole document."""
@@ -27,7 +27,7 @@ def fetch_json(
         connection = connect(parts)
     except (Undeliverable, ValueError) as error:
         raise NotFetched(str(error)) from error
-    path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    path = path_of(parts)
     sent = {"Accept": "application/json", **(headers or {})}
     try:
         if form is None:

@@ -325,11 +325,11 @@ def passwords(page: PageContext) -> HttpResponseBase:
     shown: list[dict[str, str]] = []
     for request_id in page.request.POST.getlist("change"):
         try:
-            given = page.perform("change-requests.reveal-secret", id=UUID(request_id))
+            facts = change_request_facts(page.perform("change-requests.read-review", id=request_id))
+            given = page.perform("change-requests.reveal-secret", id=request_id)  # last: it is given once
         except GatewayError as refusal:
             messages.error(page.request, translated(refusal.detail))
             continue
-        facts = change_request_facts(page.perform("change-requests.read-review", id=UUID(request_id)))
         target = {"name": facts.target.name, "beside": facts.target.account_and_place}
         shown.append({**target, "password": given["generatedPassword"]})
     return page.redirect_showing(shown, "changes-passwords")
@@ -363,7 +363,7 @@ def resubmit_together(page: PageContext) -> HttpResponseBase:
     new: list[str] = []
     for value in page.request.POST.getlist("change"):
         try:
-            new.append(page.perform("change-requests.ask-anew", id=UUID(value.partition(":")[0]))["id"])
+            new.append(page.perform("change-requests.ask-anew", id=value.partition(":")[0])["id"])
         except GatewayError as refusal:
             messages.error(page.request, translated(refusal.detail))
     if not new:

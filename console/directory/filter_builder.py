@@ -216,7 +216,7 @@ def _condition_filter(condition: Condition, types: Mapping[str, str]) -> Filter 
     try:
         value = _to_filter_value(text, types.get(name.lower(), "text"))
         made = _FILTER_FOR[_OPPOSITES.get(operator, operator)](name, value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         condition.problem = gettext("needs a number") if operator.endswith("bits") else str(error)
         return None
     return Not(made) if operator in _OPPOSITES else made

@@ -51,7 +51,10 @@ register.filter(error_title)
 
 
 def _as_datetime(value: datetime | str | None) -> datetime | None:
-    return parse_datetime(value) if isinstance(value, str) else value
+    try:
+        return parse_datetime(value) if isinstance(value, str) else value
+    except ValueError:  # a text of the directory that only looks like a time, such as that of 30 February
+        return None
 
 
 @register.filter
@@ -100,7 +103,7 @@ def _seconds(duration: str) -> int:
 @register.filter
 def is_past(value: str | None) -> bool:
     """Whether a time is over; not for none, nor for "never"."""
-    at = parse_datetime(value or "")
+    at = _as_datetime(value)
     return at is not None and at < timezone.now()
 
 

@@ -96,7 +96,7 @@ class FormView(OAuthView):
 
     def post(self, request: Request) -> HttpResponseBase:
         form = request._request
-        if form.content_type != _FORM or form.GET:
+        if form.content_type != _FORM or str(form.encoding or "utf-8").lower() != "utf-8" or form.GET:
             raise InvalidRequestError(f"Send the parameters as {_FORM}, and none in the address.")
         if any(len(values) > 1 and name != "resource" for name, values in form.POST.lists()):
             raise InvalidRequestError("A parameter is repeated.")

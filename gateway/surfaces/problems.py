@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
 from django.middleware.csrf import REASON_BAD_ORIGIN
@@ -88,7 +88,7 @@ def error_of(exception: Exception) -> GatewayError:
     return GatewayError()
 
 
-_DJANGO_EXCEPTIONS = ((Http404, 404), (PermissionDenied, 403), (SuspiciousOperation, 400))
+_DJANGO_EXCEPTIONS = ((Http404, 404), (PermissionDenied, 403), (SuspiciousOperation, 400), (BadRequest, 400))
 
 
 def exception_handler(exception: Exception, context: Mapping[str, Any]) -> HttpResponse:

@@ -48,6 +48,17 @@ def test_a_refusal_is_a_page_and_for_htmx_a_part_of_one() -> None:
     assert "<html" not in text_of(part)
 
 
+def test_nul_is_refused_in_addresses_and_forms() -> None:
+    console = Console(make_person(superuser=True))
+    answers = (
+        console.get("/console/people/?name=a%00b"),
+        console.submit("/console/roles/new", name="a", description="b\0"),
+    )
+    for answer in answers:
+        assert answer.status == 400
+        assert "A value cannot contain NUL" in text_of(answer)
+
+
 def test_an_unknown_address_has_a_page_of_its_own(client: Client) -> None:
     response = client.get("/console/none")
     assert response.status_code == 404

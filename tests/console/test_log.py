@@ -121,6 +121,8 @@ def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console)
     assert 'id="from-error">Choose a date and a time' in page
     assert "Change job title of Ada Lovelace" not in page
     assert console.get(f"{PATH}?nonsense=1").status == 400
+    for moment in ("0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00"):
+        assert 'id="from-error">' in text_of(console.get(f"{PATH}?from={moment}"))
 
 
 def test_page_by_page(console: Console) -> None:
@@ -314,6 +316,9 @@ def test_a_record_that_is_not_there(console: Console) -> None:
         ("gestern", "2028-02-28T00:00", "2028-02-28T23:59"),
         ("letztes Jahr", "2027-01-01T00:00", "2027-12-31T23:59"),
         ("letzten 7 Tage", "2028-02-22T12:30", None),
+        ("last 2 months", "2027-12-29T12:30", None),
+        ("letzten 12 Monaten", "2027-02-28T12:30", None),
+        ("letzten 3 Jahre", "2025-02-28T12:30", None),
     ],
 )
 def test_a_time_that_is_said(said: str, begins: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.translation import override
 
 from console.shared.spelling import spell
-from console.templatetags import console
+from console.templatetags import console, directory_lists
 from core.errors import FieldError
 from core.text.times import schedule_in_words
 from directory.shapes.wording.labels import operation_words
@@ -28,6 +28,12 @@ from directory.shapes.wording.value_words import common_name, container_path
 )
 def test_moments(ago: timedelta, said: str) -> None:
     assert f">{said}<" in console.moment(timezone.now() - ago)
+
+
+def test_what_only_looks_like_a_time_is_shown_as_it_is() -> None:
+    for text in ("2026-02-30T00:00:00Z", "0000-00-00T00:00:00Z", "2026-11-29T99:99:99Z"):
+        assert directory_lists.shown_value(text) == console.moment(text) == console.exact_moment(text) == text
+        assert not console.is_past(text)
 
 
 def test_times_as_the_readers_language_writes_them() -> None:

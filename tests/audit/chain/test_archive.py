@@ -107,6 +107,7 @@ def test_every_change_of_the_file_is_found(now_is: In, tmp_path: Path) -> None:
         [lines[0].replace(b"2021-05", b"2021-06"), *lines[1:]],
         [line.replace(b"dc1", b"dc2").replace(b"users.update", b"users.delete") for line in lines],
         [*lines[:-1], other],
+        [*lines[:-1], json.dumps({**json.loads(lines[-1]), "note": "x"}).encode()],
         [*lines[:-1], b"{}"],
         [*lines[:-1], b"[]"],
         [b"x\n"],

@@ -251,6 +251,26 @@ def test_a_server_that_is_away(endpoint: WebhookEndpoint, receiver: Receiver) ->
     assert "No connection" in WebhookDelivery.objects.get().error
 
 
+def test_an_address_that_cannot_be_used_holds_up_no_other(endpoint: WebhookEndpoint, receiver: Receiver) -> None:
+    for name, url in (
+        ("port", "https://127.0.0.1:99999/"),
+        ("long", f"https://{60 * 'ü'}.example.test/"),
+        ("path", receiver.url.replace("hook", "für/ada b")),
+    ):
+        WebhookEndpoint.objects.create(name=name, url=url, events=["changes"])
+    write_change()
+    sealing.seal_records()
+    WebhookDelivery.objects.filter(endpoint=endpoint).update(next_at=timezone.now() - timedelta(seconds=1))
+    WebhookDelivery.objects.exclude(endpoint=endpoint).update(next_at=timezone.now() - timedelta(seconds=9))
+    assert webhook_delivery.deliver_due() == 2
+    assert {got["path"] for got, _ in receiver.received} == {"/hook?for=gateway", "/f%C3%BCr/ada%20b?for=gateway"}
+    failed = WebhookDelivery.objects.exclude(state="delivered").order_by("endpoint__name")
+    assert [each.error.partition(":")[0] for each in failed] == [
+        "The host name " + 60 * "ü" + ".example.test cannot be resolved",
+        "No address",
+    ]
+
+
 @pytest.mark.parametrize(
     "host",
     [

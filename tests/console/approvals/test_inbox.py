@@ -122,3 +122,15 @@ def test_generated_passwords_are_handed_over_together_each_once() -> None:
     assert [f"secret of {id}" in page.text for id in ids] == [True, True, False]
     assert [str(kept.id) for kept in ChangeRequest.objects.filter(secret_until__isnull=False)] == ids[2:]
     assert "secret of" not in page.open(page.address).text
+
+
+def test_what_is_no_request_takes_no_password_with_it() -> None:
+    console = Console(make_person(superuser=True))
+    id = ask("Ada", AttributeChange("unicodePwd", (), ("(hidden)",)), "users.reset-password")
+    taken = {"secret": "for Ada", "secret_until": timezone.now() + timedelta(hours=1)}
+    ChangeRequest.objects.filter(id=id).update(status="applied", decided_by_id=console.person.id, **taken)
+    answer = console.submit("/console/changes/together/passwords", change=[id, "none"])
+    page = text_of(console.get(answer.headers["Location"]))
+    assert "for Ada" in page
+    assert "There is nothing at this address" in page
+    assert console.submit("/console/changes/together/ask-anew", change="none").status == 302

@@ -99,8 +99,9 @@ def test_other_media_types_are_refused(headers: dict[str, Any]) -> None:
 @pytest.mark.django_db
 def test_what_says_to_be_a_form_and_is_none_is_refused_for_a_session(client: Client) -> None:
     client.force_login(make_person(superuser=True))
-    answer = client.generic("POST", "/rest/roles", b"{}", content_type="multipart/form-data")
-    assert (answer.status_code, answer.json()["code"]) == (415, UnsupportedMediaType.code)
+    for content_type in ("multipart/form-data", "application/x-www-form-urlencoded; charset=latin-1"):
+        answer = client.generic("POST", "/rest/roles", b"{}", content_type=content_type)
+        assert (answer.status_code, answer.json()["code"]) == (415, UnsupportedMediaType.code)
 
 
 def test_a_post_without_a_body_needs_no_media_type() -> None:

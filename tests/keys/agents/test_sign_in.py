@@ -140,6 +140,13 @@ def test_a_code_is_good_for_its_own_request_alone(mismatch: str, program: Progra
     assert not AgentAccessToken.objects.exists()
 
 
+def test_a_form_in_another_encoding_is_refused(program: Program, code: str) -> None:
+    for path in ("/oauth/token", "/oauth/revoke"):
+        form = "application/x-www-form-urlencoded; charset=utf-16"
+        answer = Client().generic("POST", path, f"client_id={program.client_id}&token={code}", content_type=form)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
 def test_a_code_of_another_client(console: Console, program: Program, code: str) -> None:
     """Mix-up and injection: whoever gets at a code of one client cannot take it up with another."""
     other = Program()

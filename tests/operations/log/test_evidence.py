@@ -165,6 +165,8 @@ def test_what_is_no_evidence(auditor: Console, verify: Verify) -> None:
         {**evidence, "records": 1},
         {**evidence, "records": ["x"]},
         {**evidence, "codes": "x"},
+        {**evidence, "record 1: owner": "eve"},
+        {**evidence, "records": [*evidence["records"], {}]},
     ):
         assert verify(wrong) == none
     with override_settings(LOG_KEYS=["a key of somebody else"]):
@@ -183,6 +185,8 @@ def test_a_record_that_was_tampered_with_is_said_to_be(auditor: Console, verify:
     status, (sentence,) = verify(evidence)
     assert status == 1
     assert sentence.startswith("Record 1 was doubted when the evidence was made: It was changed")
+    doubt = evidence["records"][0].pop("doubt")
+    assert verify({**evidence, "record 1: doubt": doubt})[0] == 1, "in another place it is the same to the code"
 
 
 def test_of_a_request(auditor: Console, verify: Verify) -> None:
