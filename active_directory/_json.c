@@ -8,7 +8,6 @@
 #include <Python.h>
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -158,20 +157,33 @@ static Result put_guid(Out *out, const char *octets, size_t size)
     return put(out, text, sizeof text);
 }
 
+/* Writes a number; snprintf takes ten times as long. Returns what follows it. */
+static char *write_number(char *text, unsigned long long number, unsigned base)
+{
+    char digits[20], *first = digits + sizeof digits;
+    do
+        *--first = HEX[number % base];
+    while ((number /= base) != 0);
+    size_t count = (size_t)(digits + sizeof digits - first);
+    memcpy(text, first, count);
+    return text + count;
+}
+
 static Result put_sid(Out *out, const char *octets, size_t size)
 {
     const unsigned char *sid = (const unsigned char *)octets;
     if (size < 8 || sid[0] != 1 || sid[1] > 15 || size != 8 + 4 * (size_t)sid[1] || sid[2] != 0 || sid[3] != 0)
         return UNUSUAL;
-    char text[200]; /* 6 + 10 + 15 × 11 + 1 at most */
-    unsigned long authority = (unsigned long)sid[4] << 24 | (unsigned long)sid[5] << 16 | sid[6] << 8 | sid[7];
-    int length = snprintf(text, sizeof text, "\"S-1-%lu", authority);
+    char text[200] = "\"S-1-"; /* 5 + 10 + 15 × 11 + 1 at most */
+    char *next = write_number(
+        text + 5, (unsigned)sid[4] << 24 | (unsigned)sid[5] << 16 | (unsigned)sid[6] << 8 | sid[7], 10);
     for (const unsigned char *part = sid + 8; part < sid + size; part += 4) {
-        unsigned long number = (unsigned long)part[3] << 24 | (unsigned long)part[2] << 16 | part[1] << 8 | part[0];
-        length += snprintf(text + length, sizeof text - (size_t)length, "-%lu", number);
+        *next++ = '-';
+        next = write_number(
+            next, (unsigned)part[3] << 24 | (unsigned)part[2] << 16 | (unsigned)part[1] << 8 | part[0], 10);
     }
-    text[length++] = '"';
-    return put(out, text, (size_t)length);
+    *next++ = '"';
+    return put(out, text, (size_t)(next - text));
 }
 
 static int is_digits(const char *text, size_t size)
@@ -265,7 +277,7 @@ static Result put_filetime(Out *out, const char *text, size_t size, int or_null)
 static Result put_value(Out *out, char form, const char *octets, size_t size)
 {
     long long number;
-    char text[24];
+    char text[24] = "\"", *next;
     switch (form) {
     case 't':
         return put_text(out, octets, size);
@@ -283,7 +295,9 @@ static Result put_value(Out *out, char form, const char *octets, size_t size)
     case 'x':
         if (integer_of(octets, size, &number) != DONE || number < 0)
             return UNUSUAL;
-        return put(out, text, (size_t)snprintf(text, sizeof text, "\"%llx\"", (unsigned long long)number));
+        next = write_number(text + 1, (unsigned long long)number, 16);
+        *next++ = '"';
+        return put(out, text, (size_t)(next - text));
     }
     PyErr_SetString(PyExc_ValueError, "there is no such form");
     return FAILED;

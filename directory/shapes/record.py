@@ -216,13 +216,18 @@ def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bo
 
 
 def renderer_for(
-    schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind], *, confidential: bool
+    schema: Schema,
+    requested: Collection[str] | None,
+    kinds: Collection[Kind],
+    *,
+    confidential: bool,
+    octets: bool = False,
 ) -> "Renderer":
     """The renderer for `?attributes=` (see `select`), cached with the schema, as most calls ask for the same."""
-    key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds), confidential)
+    key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds), confidential, octets)
     renderer: Renderer | None = schema.derived.get(key)
     if renderer is None:
-        renderer = Renderer(schema, select(schema, requested, kinds, confidential=confidential))
+        renderer = Renderer(schema, select(schema, requested, kinds, confidential=confidential), octets=octets)
         if len(schema.derived) < _MAX_RENDERERS:
             schema.derived[key] = renderer
     return renderer
@@ -249,7 +254,7 @@ class Renderer:
 
     def __init__(self, schema: Schema, selection: Selection, *, octets: bool = False) -> None:
         self.selection = selection
-        self._octets = octets
+        self.octets = octets
         self.to_read_with_policies: tuple[str, ...] = ()
         """What to read instead of `to_read` where the password policies are known. Empty where no record is an
         account's, or the caller asks for the computed attribute itself."""
@@ -385,7 +390,7 @@ class Renderer:
         return entry.attributes if self.selection.everything else self.shown_names(kind_of_entry(entry))
 
     def _decoder(self, attribute: AttributeType | None) -> _Decoder:
-        return None if self._octets and is_text(attribute) else decoder(attribute)
+        return None if self.octets and is_text(attribute) else decoder(attribute)
 
 
 def account_state(values: _Get, computed: int) -> tuple[bool, bool, bool, bool, bool]:

@@ -23,7 +23,7 @@ from directory.policies.known_policies import (
 from directory.protection.state import MAX_SHOWN_AGE, protection_state
 from directory.queries.member_counts import member_counts
 from directory.queries.searches.definitions import Search
-from directory.shapes.encoded import Encoder, with_parent
+from directory.shapes.encoded import encoder_of, with_parent
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import (
     COMPUTED_CONTROL,
@@ -32,7 +32,6 @@ from directory.shapes.record import (
     DirectoryObject,
     GroupRecord,
     Renderer,
-    Selection,
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
@@ -47,18 +46,17 @@ class RecordMaker:
         self,
         client: Client,
         search: Search,
-        selection: Selection,
+        renderer: Renderer,
         visibility: Visibility,
         *,
         needs: Iterable[str] = (),
         known: Mapping[str, UUID] = MappingProxyType({}),
-        octets: bool = False,
     ) -> None:
         """`known` are the objectGUIDs of objects that may be parents, by name."""
         self._client = client
         self._visibility = visibility
         self._search = search
-        self._renderer = Renderer(client.schema, selection, octets=octets)
+        self._renderer, selection = renderer, renderer.selection
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
         of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
@@ -69,7 +67,8 @@ class RecordMaker:
         self._parents = {name: self._shown_parent(name, guid) for name, guid in known.items()}
         """By name, the objectGUID of each parent that is known, as far as the caller may see it."""
         finishes = search.extend is not None or search.complete is not None
-        self._encoder = Encoder(self._renderer) if octets and search.kinds <= ACCOUNT_KINDS and not finishes else None
+        can_encode = renderer.octets and search.kinds <= ACCOUNT_KINDS and not finishes
+        self._encoder = encoder_of(renderer) if can_encode else None
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
         """The records of entries, in their order. Reads from the directory only after it has taken the last entry.

@@ -45,7 +45,7 @@ from directory.queries.searches.listed import FEW, Listed, in_both, in_order, li
 from directory.queries.searches.matches import Match, Order, Snapshot, Value, keep_snapshot, read_snapshot
 from directory.queries.searches.records import RecordMaker
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
-from directory.shapes.record import DirectoryObject, default_attributes, select
+from directory.shapes.record import DirectoryObject, default_attributes, renderer_for
 
 _FIRST_PART = 100
 _MAX_PART = 250
@@ -207,7 +207,9 @@ class _SearchRun:
         if query.filter is not None:
             given.append(read_filter(query.filter, schema, confidential=confidential)[0])
         asked = all_of(given)
-        self.selection = select(schema, query.attributes, search.kinds, confidential=confidential)
+        octets = call.takes_octets
+        renderer = renderer_for(schema, query.attributes, search.kinds, confidential=confidential, octets=octets)
+        self.selection = renderer.selection
         require_searchable(self.selection.shown or (), parameter="attributes")
         self.order = order = Order.of(query.sort, schema, confidential=confidential)
         require_searchable([order.attribute.name] if order.attribute else [], parameter="sort")
@@ -220,12 +222,7 @@ class _SearchRun:
         self._acceptor = scoped.acceptor(self.visibility)
         self._needs = (*scoped.present, *self.visibility.needs)
         needs = (*order.needs, *self.area.needs)
-        self.maker = RecordMaker(
-            *(self.client, search, self.selection, self.visibility),
-            needs=needs,
-            known=self.area.known,
-            octets=call.takes_octets,
-        )
+        self.maker = RecordMaker(self.client, search, renderer, self.visibility, needs=needs, known=self.area.known)
         self._cost = cost_of(asked, schema)
         # Everything that the number of matches depends on, except the contents of the directory.
         self._key = str(hash((call.directory, search.name, self.area.bases, self.area.scope, str(self.condition))))
@@ -431,13 +428,14 @@ class _SearchRun:
         )
         if self._listed is not None:
             searches = [self.client.read_each(self._listed.names, attributes, of_domain=True, within=condition)]
+        accepts = self._accepts
         try:
             for found in searches:
                 for entry in self.visibility.prefetched(found, (*self.order.needs, *self._needs)):
                     if "objectGUID" not in entry.attributes:
                         if limit is not None:  # it used up one of the `limit` and may have displaced a match
                             raise _TooMany
-                    elif self.area.contains(entry) and all(accept(entry) for accept in self._accepts):
+                    elif self.area.contains(entry) and (not accepts or all(accept(entry) for accept in accepts)):
                         yield entry
         except LimitExceeded as reached:
             if self.seconds is None:
