@@ -41,12 +41,23 @@ def filter_by_words(records: QuerySet[OperationRecord], text: str, *, people: An
     """
     for word in text.replace(",", " ").split():
         # Only the RDN: whoever looks for "sales" does not want every object below OU=Sales.
-        in_rdn = rf"^([^=,]+=)?(\\.|[^,\\])*{re.escape(word)}"
-        condition = Q(target_dn__icontains=word, target_dn__iregex=in_rdn)
+        in_rdn = rf"^([^=,]+=)?(\\.|[^,\\])*{_ESCAPED_IN_NAMES.sub(_in_name, re.escape(word))}"
+        plain = max(re.split(r'[^ -~]|[+"\\<>;=#]', word), key=len)  # what SQLite, too, compares in any case of letters
+        condition = Q(target_dn__icontains=plain, target_dn__iregex=in_rdn)
         condition |= Q(owner__icontains=word) | Q(key_name__icontains=word) | Q(owner__in=people(word))
         condition |= Q(operation__in=operations_matching(word))
         records = records.filter(condition)
     return records
+
+
+_ESCAPED_IN_NAMES: Final = re.compile(r'\\?[+"<>;=#]|\\\\')
+"""In a pattern, what directories escape in distinguished names, as it is or in hex (RFC 4514 section 2.4)."""
+
+
+def _in_name(found: re.Match[str]) -> str:
+    character = found[0][-1]
+    escaped = re.escape(character)
+    return rf"(\\?{escaped}|\\{ord(character):02x})"
 
 
 def operations_matching(word: str) -> list[str]:

@@ -72,6 +72,25 @@ def test_by_words(console: Console, text: str, is_found: bool) -> None:
     assert (str(record.id) in found(console, q=text)) is is_found
 
 
+@pytest.mark.parametrize(
+    ("dn", "text"),
+    [
+        ("CN=C\\+\\+ Team,DC=corp", "c++ team"),
+        ("CN=a\\;b\\<c\\>,DC=corp", "A;B<C>"),
+        ("CN=a\\3Bb\\3Dc,DC=corp", "a;b=c"),
+        ("CN=a=b,DC=corp", "a=b"),
+        ("CN=\\#1,DC=corp", "#1"),
+        ('CN=Ada \\"Countess\\" Lovelace,DC=corp', '"countess"'),
+        ("CN=back\\\\slash,DC=corp", "k\\s"),
+        ("CN=Ünal,DC=corp", "ÜNAL"),
+    ],
+)
+def test_names_are_found_as_people_write_them(dn: str, text: str, console: Console) -> None:
+    change()
+    named = change(dn=dn)
+    assert found(console, q=text) == [str(named.id)]
+
+
 def test_only_the_objects_own_name_counts(console: Console) -> None:
     eve = change(dn=EVE)
     assert found(console, q="müller eve") == [str(eve.id)]
