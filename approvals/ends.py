@@ -214,12 +214,12 @@ def identities_in(changes: Iterable[Mapping[str, Any]]) -> dict[str, UUID]:
 
 
 def restricted(changes: Iterable[Mapping[str, Any]], parts: frozenset[str]) -> list[dict[str, Any]]:
-    """The kept changes without all values but those in `parts`. An attribute that is no list of members stays whole."""
+    """The kept changes of the values in `parts` alone. What is no list of members or options stays whole."""
     found = []
     for item in changes:
         if item["attribute"].lower() != "member":
-            if parts_of([AttributeChange.from_json(item)], {}) & parts:
-                found.append(dict(item))
+            if its_parts := parts_of([AttributeChange.from_json(item)], {}) & parts:
+                found.append({**item, **_options_in(item, its_parts)})
             continue
         known = identities_in([item])
         names = {name for name in (*item["before"], *item["after"]) if member_part(name, known.get(name)) in parts}
@@ -228,6 +228,12 @@ def restricted(changes: Iterable[Mapping[str, Any]], parts: frozenset[str]) -> l
             references = [each for each in item.get("references", ()) if each["name"] in names]
             found.append({**item, **sides, "references": references})
     return found
+
+
+def _options_in(item: Mapping[str, Any], parts: Iterable[str]) -> dict[str, list[str]]:
+    """The value after a change of an account's options that changes no others than those in `parts`."""
+    bits = sum(int(part.partition(":")[2] or 0) for part in parts)
+    return {"after": [str(int(item["before"][0]) ^ bits)]} if bits else {}
 
 
 @dataclass(frozen=True, slots=True)

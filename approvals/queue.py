@@ -127,7 +127,7 @@ def hold(
         directory_id=call.directory.id,
         directory=call.directory.name,
         changes=changes_to_keep(proposal.changes, references_in_changes),
-        secret_for_requester=proposal.secret is not None and _hands_passwords_to_owner(call),
+        secret_for_requester=proposal.secret is not None and (not decision_needed or _hands_passwords_to_owner(call)),
         **schedule_columns(call, decision_needed=decision_needed),
     )
     if decision_needed and call.credential.kind is CredentialKind.AGENT_TOKEN:

@@ -1,6 +1,7 @@
 """Passwords generated for approved changes: kept before they are set, handed out once, wiped after a day.
 
-The approver gets the password, or the requester instead if the key says so; nobody else ever does.
+The approver gets the password, or the requester instead if the key says so or nobody had to approve; nobody else ever
+does.
 
 It is generated when the change is applied. A password that the requester chose is part of the request's input.
 """

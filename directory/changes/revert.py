@@ -120,8 +120,8 @@ def can_be_put_back(change: AttributeChange) -> bool:
 def propose_revert(call: Call, record: OperationRecord, *, is_end: bool = False) -> Proposal:
     """Propose the inverse of a recorded change.
 
-    At the end of a change that was made for a while (`is_end`), of an account's options only the one that it set has to
-    be as it left it: whoever changed another one does not keep the account enabled.
+    At the end of a change that was made for a while (`is_end`), an account's options count each for itself: whoever
+    changed another one does not keep the account enabled.
 
     Raises NotRevertible; Forbidden for a record of another directory and for a caller who may not make the inverse
     change; and what the inverse change itself raises, such as NotEmpty for the delete that reverts a create.
@@ -205,9 +205,11 @@ class _Revert:
         if action == "restore":
             return self._restore()
         try:
-            find_target(call, resource, id)
+            entry, _ = find_target(call, resource, id)
         except errors.ObjectNotFound:
             raise NotRevertible(message("The object does not exist any more.")) from None
+        if self._is_end:
+            self._changes = [_options_still_set(change, entry) for change in self._changes]
         proposals: dict[str, Callable[[], Proposal]] = {
             "delete": lambda: propose_delete(call, resource=resource, id=id, recursive=False),
             "update": self._update,
@@ -340,11 +342,7 @@ class _Revert:
     def _require_unchanged(self, proposal: Proposal, changes: Sequence[AttributeChange]) -> None:
         """Raise NotRevertible unless the proposal starts from the values that each change left."""
         proposed = {change.attribute.lower(): sorted(change.before) for change in proposal.changes}
-        if all(
-            proposed.get(change.attribute.lower()) == sorted(change.after)
-            or (self._is_end and is_option_of_account(change) and change.attribute.lower() in proposed)
-            for change in changes
-        ):
+        if all(proposed.get(change.attribute.lower()) == sorted(change.after) for change in changes):
             return
         entry = self._read(*(change.attribute for change in changes))
         found = []
@@ -403,11 +401,13 @@ class _CurrentChange:
     identities: Mapping[str, UUID]
 
 
-def is_option_of_account(change: AttributeChange) -> bool:
-    """Whether a change sets or clears one bit of userAccountControl."""
+def _options_still_set(change: AttributeChange, entry: Entry) -> AttributeChange:
+    """A change of an account's options, of those alone that are as it left them; any other change as it is."""
     if change.attribute.lower() != "useraccountcontrol" or not (change.before and change.after):
-        return False
-    return (int(change.before[0]) ^ int(change.after[0])).bit_count() == 1
+        return change
+    left, present = int(change.after[0]), entry.number("userAccountControl")
+    still = (int(change.before[0]) ^ left) & ~(left ^ present)
+    return replace(change, before=(str(present ^ still),), after=(str(present),)) if still else change
 
 
 def _password_expiry_part(change: AttributeChange) -> AccountPart | None:

@@ -29,7 +29,7 @@ from directory.shapes.proposal import Proposal
 from gateway.pipeline.execute import execute
 from gateway.pipeline.inputs import Change, Inputs, ValidatedInput, require_admitted
 from gateway.pipeline.perform import administer
-from gateway.pipeline.prepare import hold, propose, with_reason
+from gateway.pipeline.prepare import asked_again, hold, propose, with_reason
 from gateway.pipeline.recording import record_refusal
 from keys.agents.identification import call_for_agent
 from keys.permissions.effective import call_for_key, call_for_person
@@ -61,7 +61,8 @@ def _apply(change_request: ChangeRequest) -> str:
     try:
         if operation.effect is Effect.ADMINISTER:
             return _apply_access(change_request, operation, call, inputs)
-        call, accepted, proposal, assessment = _propose_again(operation, call, inputs)
+        is_decided = change_request.decided_by_id is not None
+        call, accepted, proposal, assessment = _propose_again(operation, call, inputs, is_decided=is_decided)
         call = with_reason(call, proposal)
     except _TRANSIENT:
         raise
@@ -70,9 +71,9 @@ def _apply(change_request: ChangeRequest) -> str:
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
-    if change_request.decided_by_id is None:
+    if not is_decided:
         change = Change(operation=operation, call=call, accepted=accepted, proposal=proposal, assessment=assessment)
-        return _make_scheduled(change_request, change, assessment)
+        return _make_scheduled(change_request, change)
     if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
@@ -85,7 +86,7 @@ def _apply(change_request: ChangeRequest) -> str:
     return "applying"
 
 
-def _make_scheduled(change_request: ChangeRequest, change: Change, assessment: Assessment) -> str:
+def _make_scheduled(change_request: ChangeRequest, change: Change) -> str:
     """Make a change whose time has come and that nobody had to approve, as if it were asked for now.
 
     If it has to be approved by now, a new request takes its place.
@@ -93,9 +94,9 @@ def _make_scheduled(change_request: ChangeRequest, change: Change, assessment: A
     proposal = change.proposal
     if proposal.write is None and proposal.run is None and proposal.move_ends is None:
         return Status.APPLIED
-    if supervision.must_wait(change.call.supervision, assessment.risk):
-        call = _asked_again(change_request, change.call)
-        hold(change.operation, call, change.accepted, proposal, assessment)
+    assert change.assessment is not None
+    if proposal.changes and supervision.must_wait(change.call.supervision, change.assessment.risk):
+        hold(change.operation, change.call, change.accepted, proposal, change.assessment)
         return Status.SUPERSEDED
     try:
         answer = execute(change)
@@ -108,12 +109,6 @@ def _make_scheduled(change_request: ChangeRequest, change: Change, assessment: A
         return Status.APPLYING
     is_held = answer.status == 202
     return Status.SUPERSEDED if is_held else Status.APPLIED
-
-
-def _asked_again(change_request: ChangeRequest, call: Call) -> Call:
-    """The call of a request as if its key or agent asked for it now."""
-    surface = Surface.AGENT if change_request.agent else Surface.API
-    return replace(call, surface=surface, change_request_id=None, client_address=change_request.client_address)
 
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
@@ -175,12 +170,12 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
     The new request belongs to the same key or agent and is held even if that could change this without approval. Joins
     the caller's transaction. Raises what submitting it would raise, and Conflict if nothing would change any more.
     """
-    call = _asked_again(change_request, call_of(change_request))
+    call = asked_again(call_of(change_request))
     operation, inputs = _requested(change_request, call)
     if operation.effect is Effect.ADMINISTER:
         raise Conflict(message("More access has to be asked for anew by who wants it."))
     try:
-        call, accepted, proposal, assessment = _propose_again(operation, call, inputs)
+        call, accepted, proposal, assessment = _propose_again(operation, call, inputs, is_decided=False)
     except ReferenceChanged:
         raise Conflict(message("An object that it refers to is gone.")) from None
     if not proposal.changes:
@@ -248,9 +243,9 @@ def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) 
 
 
 def _propose_again(
-    operation: Operation, call: Call, inputs: Inputs
+    operation: Operation, call: Call, inputs: Inputs, *, is_decided: bool = True
 ) -> tuple[Call, ValidatedInput, Proposal, Assessment]:
     require_admitted(operation, call)
     accepted, call = inputs.validate(operation, call)
     with directory_errors.translate_ldap_errors():
-        return call, accepted, *propose(operation, call, accepted)
+        return call, accepted, *propose(operation, call, accepted, is_decided=is_decided)

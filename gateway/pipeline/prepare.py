@@ -21,7 +21,7 @@ from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
 from core import tracing
-from core.call import Call, Surface
+from core.call import Call, CredentialKind, Surface
 from core.configuration_sections import RateLimit
 from core.deadlines import require_time
 from core.errors import LIMIT_REACHED, Forbidden, GatewayError, RateLimited, ServiceUnavailable
@@ -126,8 +126,13 @@ def require_admission(operation: Operation, call: Call, arguments: Mapping[str, 
         raise
 
 
-def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Proposal, Assessment]:
-    """Return the proposal, with its own permissions, protection and version checked, and its risk with the reasons."""
+def propose(
+    operation: Operation, call: Call, accepted: ValidatedInput, *, is_decided: bool = False
+) -> tuple[Proposal, Assessment]:
+    """Return the proposal, with its own permissions, protection and version checked, and its risk with the reasons.
+
+    `is_decided` if somebody has approved it, so that its risk does not decide any more whether it waits.
+    """
     proposal = membership_rules.with_rules(call, _proposal_of(operation, call, accepted))
     proposal = schedules.with_schedule(operation, call, proposal)
     person = more_privileged_people.protection_reason(call, proposal)
@@ -153,7 +158,7 @@ def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple
 
     def find_look_alikes() -> tuple[Message, ...]:
         # This takes searches, so only where a person sees the result or the risk decides whether the change waits.
-        is_needed = call.dry_run or (call.change_request_id is None and call.supervision in supervision.HOLDING_LEVELS)
+        is_needed = call.dry_run or (not is_decided and call.supervision in supervision.HOLDING_LEVELS)
         return look_alikes(call, proposal) if is_needed else ()
 
     assessment = supervision.risk_of(
@@ -231,6 +236,13 @@ def hold_over_budget(change: Change, exceeded: budgets.Budget) -> Answer:
     return held_answer(change.call, queue.queued_answer(held))
 
 
+def asked_again(call: Call) -> Call:
+    """The call of a change request that a worker takes up, as if its key, agent or person asked for it now."""
+    address = ChangeRequest.objects.values_list("client_address", flat=True).get(id=call.change_request_id)
+    surface = Surface.AGENT if call.credential.kind is CredentialKind.AGENT_TOKEN else Surface.API
+    return replace(call, surface=surface, change_request_id=None, client_address=address)
+
+
 def hold(
     operation: Operation,
     call: Call,
@@ -241,6 +253,8 @@ def hold(
     decision_needed: bool = True,
 ) -> ChangeRequest:
     """Hold a change until a person decides, or until its time comes if no decision is needed, and record that."""
+    if call.change_request_id is not None:  # the new request takes the place of one whose time has come
+        call = asked_again(call)
     document = accepted.document
     if proposal.run is not None:  # the accounts selected now are approved, not what the unit will hold by then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}

@@ -1,6 +1,7 @@
 """A change that is made for a while ends by itself, once and at its time, whatever happened in between."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db import connection as database
@@ -147,6 +148,57 @@ def test_an_account_is_enabled_for_a_while(free: Integration, place: Place, late
     later(hours=2)
     end = end_of(given)
     assert (end.status, directory.is_enabled(bob)) == ("applied", False)
+
+
+@pytest.fixture
+def with_two_options(free: Integration, place: Place, directory: Directory) -> tuple[UUID, ChangeRequest]:
+    """An account that is enabled, and whose password never expires, for an hour; and the end of that."""
+    bob = place.user()
+    directory.modify(bob, userAccountControl="514")
+    body = {"replace": {"userAccountControl": "66048"}}
+    return bob, end_of(free.patch(f"/api/ad/users/{bob}", body, X_Revert_After="PT1H"))
+
+
+def test_an_option_of_several_that_is_kept_for_good(
+    free: Integration, later: Later, directory: Directory, with_two_options: tuple[UUID, ChangeRequest]
+) -> None:
+    bob, end = with_two_options
+    assert free.post(f"/api/ad/users/{bob}/enable").status == 200
+    later(hours=2)
+    end.refresh_from_db()
+    assert (end.status, directory.text(bob, "userAccountControl")) == ("applied", "512")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_whoever_changes_one_of_several_options_keeps_no_other(
+    free: Integration,
+    later: Later,
+    directory: Directory,
+    with_two_options: tuple[UUID, ChangeRequest],
+    *,
+    elsewhere: bool,
+) -> None:
+    bob, end = with_two_options
+    if elsewhere:
+        directory.modify(bob, userAccountControl="512")
+    else:
+        assert free.patch(f"/api/ad/users/{bob}", {"account": {"passwordNeverExpires": False}}).status == 200
+    later(hours=2)
+    end.refresh_from_db()
+    assert (end.status, directory.text(bob, "userAccountControl")) == ("applied", "514")
+
+
+def test_an_end_leaves_the_other_options_alone(
+    free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    bob = place.user()
+    directory.modify(bob, userAccountControl="514")
+    body = {"replace": {"userAccountControl": "512"}}
+    end = end_of(free.patch(f"/api/ad/users/{bob}", body, X_Revert_After="PT1H"))
+    directory.modify(bob, userAccountControl="66048")
+    later(hours=2)
+    end.refresh_from_db()
+    assert (end.status, directory.text(bob, "userAccountControl")) == ("applied", "66050")
 
 
 def test_attributes_end_each_for_themselves(

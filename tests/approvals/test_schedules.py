@@ -4,15 +4,19 @@ import pytest
 
 from approvals.messages import message_about
 from approvals.models import ChangeRequest
-from audit.models import WebhookDelivery, WebhookEndpoint
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.call import SupervisionLevel
+from core.configuration_sections import Budget
 from directory.models import DirectoryConnection
-from gateway import tasks
-from lab.directory import Directory
+from gateway import pipeline, tasks
+from lab.directory import Directory, random_name
 from operations.approvals.change_requests.lines import in_line_of
 from tests.approvals.temporary import Later, Place, give, in_time
-from tests.directory.supervised import approve
+from tests.directory.supervised import approve, approve_request
+from tests.support.agent_tools import call_tool
+from tests.support.agents import make_agent
 from tests.support.cast import Integration, make_integration
+from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -111,6 +115,63 @@ def test_what_has_to_be_approved_by_now_waits(free: Integration, place: Place, l
     assert (request.status, place.members()) == ("superseded", set())
     waiting = ChangeRequest.objects.get(status="pending")
     assert (waiting.operation, waiting.target_id) == ("groups.change-members", place.group)
+
+
+def test_a_budget_that_is_used_up_by_then_holds_it(
+    free: Integration, place: Place, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free.key.security_changes_per_hour = 0
+    free.key.save()
+    bob = place.user()
+    asked = give(free, place.group, bob, X_Apply_At=in_time(hours=1))
+    later(hours=1, minutes=1)
+    assert ChangeRequest.objects.get(id=asked.body["changeRequest"]["id"]).status == "superseded"
+    waiting = ChangeRequest.objects.get(status="pending")
+    assert OperationRecord.objects.get(change_request_id=waiting.id).surface == "api"
+    approve_request(waiting)
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.pipeline.approved._apply", _be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            tasks.apply_change_request(str(waiting.id))
+    later(minutes=1)
+    tasks.sweep()  # finds out that the killed worker has written nothing
+    tasks.apply_change_request(str(waiting.id))
+    assert place.members() == {bob}
+
+
+def _be_killed(_: ChangeRequest) -> str:
+    raise KeyboardInterrupt
+
+
+def test_an_agents_budget_that_is_used_up_by_then_holds_it(
+    connection: DirectoryConnection, place: Place, later: Later, configure: Configure
+) -> None:
+    configure("Budgets", Agent=Budget(SecurityChangesPerHour=0))
+    agent, bob = make_agent(connection, level=SupervisionLevel.ACT), place.user()
+    asked = call_tool(
+        agent, "change_members", id=str(place.group), add=[str(bob)], reason="INC-1", applyAt=in_time(hours=1)
+    )
+    assert not asked.is_error
+    later(hours=1, minutes=1)
+    waiting = ChangeRequest.objects.get(status="pending")
+    assert waiting.agent
+    pipeline.apply_change_request(approve_request(waiting).id)
+    assert place.members() == {bob}
+
+
+def test_a_name_that_looks_like_another_by_then_waits(
+    connection: DirectoryConnection, place: Place, later: Later, directory: Directory
+) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    bob, name = place.user(), random_name("Lovelace")
+    path, body = f"/api/ad/users/{bob}/rename", {"name": name.replace("o", "\N{CYRILLIC SMALL LETTER O}")}
+    asked = careful.post(path, body, X_Apply_At=in_time(hours=1))
+    assert asked.body["changeRequest"]["status"] == "scheduled"
+    directory.add_user(name, parent=place.unit)
+    assert careful.post(f"{path}?dryRun=true", body).body["wouldQueue"]
+    later(hours=1, minutes=1)
+    assert ChangeRequest.objects.get(id=asked.body["changeRequest"]["id"]).status == "superseded"
+    assert "looks like" in str(ChangeRequest.objects.get(status="pending").risk_reasons)
 
 
 def test_a_change_for_later_is_withdrawn(free: Integration, place: Place, later: Later) -> None:

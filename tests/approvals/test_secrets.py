@@ -18,6 +18,7 @@ from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.pipeline import approved
 from lab.directory import PASSWORD, Directory, random_name
+from tests.approvals.temporary import Later, in_time
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.markup import markup_of
 from tests.support.mishaps import settle, unknown_outcome
@@ -133,6 +134,18 @@ def test_where_the_key_says_so_it_is_the_requesters(
     assert take(approver, ask(careful, ada)).status == 403
 
 
+def test_where_nobody_has_to_approve_a_change_for_later_it_is_the_requesters(
+    connection: DirectoryConnection, approver: Console, ada: UUID, later: Later
+) -> None:
+    owner = make_person(may=["directory.reset_password"])
+    free = make_integration(connection, may=["directory.reset_password"], owner=owner, level=SupervisionLevel.ACT)
+    asked = free.post(f"/api/ad/users/{ada}/reset-password", {"generate": True}, X_Apply_At=in_time(hours=1))
+    held = asked.body["changeRequest"]["id"]
+    later(hours=2)
+    assert take(approver, held).status == 403
+    assert take(Console(owner), held).body["generatedPassword"]
+
+
 def test_not_before_it_is_applied(careful: Integration, approver: Console, ada: UUID) -> None:
     held = ask(careful, ada)
     approve(approver, held)
@@ -213,8 +226,8 @@ def test_nothing_is_written_that_cannot_be_kept(
     approve(approver, held)
     propose: Any = vars(approved)["propose"]
 
-    def settled_meanwhile(*args: Any) -> Any:
-        proposed = propose(*args)
+    def settled_meanwhile(*args: Any, **options: Any) -> Any:
+        proposed = propose(*args, **options)
         ChangeRequest.objects.update(status="failed")
         return proposed
 

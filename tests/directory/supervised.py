@@ -8,7 +8,11 @@ from tests.support.cast import Answer, Console, make_person
 def approve_only(held: Answer) -> ChangeRequest:
     """Approve what was answered with 202; no worker has heard of it yet."""
     assert held.status == 202, held
-    request = ChangeRequest.objects.get(id=held.body["changeRequest"]["id"])
+    return approve_request(ChangeRequest.objects.get(id=held.body["changeRequest"]["id"]))
+
+
+def approve_request(request: ChangeRequest) -> ChangeRequest:
+    """Approve what waits; no worker has heard of it yet."""
     approver = Console(make_person(may=["approvals.decide_change"]))
     answer = approver.post(f"/rest/change-requests/{request.id}/approve", {"digest": request.digest})
     assert answer.status == 200, answer

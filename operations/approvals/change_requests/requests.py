@@ -296,8 +296,9 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
     """Get the password that was generated for a change you approved: once, within 24 hours.
 
-    Where the key that asked says so (`passwordsToRequester`) it is for its owner instead. 409 while the change is not
-    applied yet; 404 when there is none (any more); 403 for everybody else.
+    Where the key that asked says so (`passwordsToRequester`), or nobody had to approve a change for later, it is for
+    the requester instead. 409 while the change is not applied yet; 404 when there is none (any more); 403 for everybody
+    else.
     """
     if not call.may(DECIDE) and not visible_requests(call).filter(id=id, secret_for_requester=True).exists():
         raise Forbidden
