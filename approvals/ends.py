@@ -95,7 +95,7 @@ def schedule_columns(call: Call, *, decision_needed: bool) -> dict[str, Any]:
 class PlannedEnd:
     """What it takes to store the end of a change about to be made: the inverse `operation`, the risk of both, values.
 
-    `changes` are those of the change itself.
+    `changes` are those of the change itself, and `requires` the permissions that they needed besides its operation's.
     """
 
     schedule: Schedule
@@ -104,6 +104,7 @@ class PlannedEnd:
     risk: str
     changes: Sequence[HeldChangeJson]
     target: tuple[UUID | None, str, str, str | None]
+    requires: frozenset[str] = frozenset()
 
 
 def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> ChangeRequest:
@@ -139,7 +140,7 @@ def schedule(call: Call, planned: PlannedEnd, record: OperationRecord) -> Change
         directory_id=call.directory.id,
         directory=call.directory.name,
         changes=[_inverted(change) for change in planned.changes],
-        input=json.dumps({"operation": planned.made_by}),
+        input=json.dumps({"operation": planned.made_by, "requires": sorted(planned.requires)}),
         created_at=now,
         expires_at=due_at,
         due_at=due_at,

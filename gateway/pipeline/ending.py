@@ -190,14 +190,20 @@ def _call_of(end: ChangeRequest) -> Call:
 
 
 def _changes_to_end(client: Client, end: ChangeRequest) -> list[AttributeChange]:
-    """The change that was made, without what somebody has changed for good since. Raises NotRevertible for nothing."""
+    """The change that was made, without what somebody has changed for good since.
+
+    Raises NotRevertible for nothing, and NotReplicatedYet while it is not known whether somebody has changed it.
+    """
     parts = ends.parts_of_end(end)
     later = log_queries.only_changes(OperationRecord.objects.filter(target_id=end.target_id, id__gt=end.ends))
     made = later.filter(outcome__in=[Outcome.SUCCEEDED, *OPEN_OUTCOMES]).exclude(change_request_id=end.id)
     for record in made.order_by("id").iterator():
         changes = recorded_changes(record)
         members = [change for change in changes if change.attribute.lower() == "member"]
-        parts -= ends.parts_of(changes, recorded_identities(client, record, members) if members else {})
+        changed = ends.parts_of(changes, recorded_identities(client, record, members) if members else {})
+        if record.outcome in OPEN_OUTCOMES and parts & changed:  # of one that fails in the end nothing would be left
+            raise NotReplicatedYet
+        parts -= changed
     kept = [AttributeChange.from_json(item) for item in ends.restricted(end.changes, parts)]
     if not kept:
         raise NotRevertible

@@ -180,6 +180,7 @@ def _plan_own_end(operation: Operation, call: Call, proposal: Proposal, risk: Ri
         risk=risk.value,
         changes=changes_to_keep(changes, describe_references(client_of(call), changes, proposal.identities)),
         target=(target.id, target.kind, target.distinguished_name, target.account_name),
+        requires=proposal.requires,
     )
 
 

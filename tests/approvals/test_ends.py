@@ -10,7 +10,7 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from core.database import shared_clock
-from directory.errors import DirectoryRejected
+from directory.errors import DirectoryRejected, OutcomeUnknown
 from directory.models import DirectoryConnection
 from directory.outcomes.writer import RecordedWrite, Result
 from gateway import pipeline, tasks
@@ -285,6 +285,59 @@ def test_nobody_moves_the_end_of_what_they_may_not_do(
         assert free.post(f"/api/change-requests/{end.id}/{path}", body).status == 403
     other = make_integration(connection, level=SupervisionLevel.ACT)
     assert other.post(f"/api/change-requests/{end.id}/extend", {"until": None}).status == 404
+
+
+@pytest.mark.parametrize(
+    "update", [{"replace": {"userAccountControl": "514"}}, {"account": {"expiresAt": "2030-01-01T00:00:00Z"}}]
+)
+def test_moving_the_end_of_an_update_needs_what_the_update_needed(
+    connection: DirectoryConnection,
+    free: Integration,
+    place: Place,
+    later: Later,
+    update: dict[str, dict[str, str]],
+) -> None:
+    end = end_of(free.patch(f"/api/ad/users/{place.user()}", update, X_Revert_After="PT2H"))
+    later(seconds=11)
+    few = ["directory.update_user", "directory.read_object"]
+    enough = [*few, "directory.enable_account", "directory.disable_account"]
+    for may, status in ((few, 403), (enough, 200)):
+        key = make_integration(connection, may=may, owner=free.key.owner)
+        assert key.post(f"/api/change-requests/{end.id}/extend", {"until": in_time(hours=3)}).status == status
+
+
+def test_who_may_not_see_a_member_does_not_move_its_end(
+    connection: DirectoryConnection, free: Integration, place: Place, later: Later, directory: Directory
+) -> None:
+    inside = directory.add_unit("Inside", parent=place.unit)
+    group = directory.add_group(parent=inside)
+    end = end_of(give(free, group, place.user(), X_Revert_After="PT2H"))
+    later(seconds=11)
+    confined = make_integration(connection, owner=free.key.owner, scopes=[directory.guid(inside)])
+    for path, body in (("extend", {"until": None}), ("revert-now", None)):
+        assert confined.post(f"/api/change-requests/{end.id}/{path}", body).status == 403
+
+
+def test_whether_somebody_has_changed_it_meanwhile_is_not_known(
+    free: Integration, place: Place, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = place.user()
+    end = end_of(give(free, place.group, bob, X_Revert_After="PT1H"))
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.pipeline.execute.writer.write", _lose)
+        lost = free.post(f"/api/ad/groups/{place.group}/members", {"remove": [str(bob)]})
+    assert lost.status == 504
+    later(hours=2)
+    end.refresh_from_db()
+    assert end.status == "overdue"
+    tasks.sweep()  # finds out that the member was not removed
+    later(minutes=5)
+    end.refresh_from_db()
+    assert (end.status, place.members()) == ("applied", set())
+
+
+def _lose(_client: object, recorded: RecordedWrite) -> Result:
+    return Result(record=recorded.record, refusal=OutcomeUnknown())
 
 
 def test_an_end_that_the_directory_refuses_is_overdue(

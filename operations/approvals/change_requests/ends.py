@@ -27,7 +27,12 @@ from gateway.pipeline.ending import propose_end
 from gateway.pipeline.membership_rules import require_end_kept
 from gateway.pipeline.schedules import require_in_time
 from gateway.pipeline.time_to_live import with_time_to_live
-from operations.approvals.change_requests.requests import find_visible, renderer_for, visible_requests
+from operations.approvals.change_requests.requests import (
+    find_visible,
+    renderer_for,
+    require_decidable,
+    visible_requests,
+)
 from operations.log.operations import CHANGE_PERMISSIONS
 
 
@@ -91,7 +96,8 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
     It needs the permission of that change, has its risk, and may have to be approved; the old end stands until then.
     """
     end = _find_end(call, id)
-    made = find_operation(json.loads(end.input)["operation"])
+    kept = json.loads(end.input)
+    made = find_operation(kept["operation"])
     if not made.permission & call.permissions:
         raise Forbidden(made.permission)
     require_in_time(body.until, pointer="#/until")
@@ -105,6 +111,7 @@ def extend_end(call: Call, *, id: UUID, body: ExtendEnd) -> Proposal:
         target=target_of(entry),
         changes=(AttributeChange(UNTIL, before, after),) if moves else (),
         answer=lambda: renderer_for(call)(find_visible(call, id)),
+        requires=frozenset(kept.get("requires", ())),  # an earlier release did not keep them
         protected=protected,
         risk=Risk(end.risk),
         risk_reason=message("it moves the end of an earlier change"),
@@ -140,4 +147,5 @@ def _find_end(call: Call, id: UUID) -> ChangeRequest:
         raise NoEnd(message("It is not known yet whether the change was made: try again in a few seconds."))
     if call.directory is None or end.directory_id != call.directory.id:
         raise Forbidden
+    require_decidable(call, id)
     return end
