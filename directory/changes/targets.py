@@ -51,6 +51,8 @@ _SUPPLIED_BY_DIRECTORY = frozenset(
     }
 )
 """Mandatory attributes that the directory fills in for a new object."""
+_ALWAYS_SET_BY_SAM = frozenset({"samaccountname", "useraccountcontrol", "primarygroupid", "pwdlastset", "grouptype"})
+"""Attributes that accounts and groups keep ([MS-SAMR] 3.1.1.8), though the schema requires few of them."""
 _SCHEMA_CLASSES = frozenset({"attributeSchema", "classSchema"})
 
 
@@ -147,10 +149,11 @@ def require_name_free(client: Client, dn: str, *, besides: UUID | None = None, i
 def require_update_possible(client: Client, entry: Entry, steps: Sequence[Step], delta: Delta) -> None:
     """Refuse updates of an entry, read with PROTECTION_ATTRIBUTES and the updated attributes, that cannot succeed.
 
-    Raises AlreadyExists for an identifier in use; DirectoryRejected for an attribute that its classes do not allow, and
-    for a primary group that it is not a member of. Each names the member of the body.
+    Raises AlreadyExists for an identifier in use; DirectoryRejected for an attribute that its classes do not allow or
+    that it must keep, and for a primary group that it is not a member of. Each names the member of the body.
     """
     require_allowed_attributes(client.schema, entry.object_classes, [step for step in steps if step.name not in entry])
+    _require_kept_attributes(client.schema, entry, steps, delta)
     added = {step.attribute: step.values for step in delta.modifications if step.op != "delete"}
     pointers = {step.name: step.where for step in steps if step.update != "remove"}
     require_identifiers_free(client, added, pointers, besides=entry.guid)
@@ -165,6 +168,17 @@ def require_update_possible(client: Client, entry: Entry, steps: Sequence[Step],
                 relative_id=relative_id,
             )
             raise rejection(detail, pointers["primarygroupid"], attribute="primaryGroupID")
+
+
+def _require_kept_attributes(schema: Schema, entry: Entry, steps: Sequence[Step], delta: Delta) -> None:
+    """Refuse to clear what every object of these classes has. Raises DirectoryRejected."""
+    must_stay = schema.required_attributes(entry.object_classes)
+    if "objectSid" in entry:
+        must_stay |= _ALWAYS_SET_BY_SAM
+    for step in steps:
+        if step.name in must_stay and not delta.values.get(step.name, ((), (b"",)))[1]:
+            name = step.attribute.name
+            raise rejection(message("{name} cannot be cleared", name=name), step.where, attribute=name)
 
 
 def require_allowed_attributes(schema: Schema, classes: Collection[str], steps: Sequence[Step]) -> None:

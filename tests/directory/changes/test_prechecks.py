@@ -93,3 +93,15 @@ def test_a_primary_group_is_one_that_the_account_belongs_to(
     assert update(integration, ada, body).status == 200
     assert directory.text(ada, "primaryGroupID") == relative_id
     directory.modify(ada, primaryGroupID="513")  # or the group could not be removed
+
+
+@pytest.mark.parametrize("attribute", ["sAMAccountName", "userAccountControl", "primaryGroupID", "pwdLastSet"])
+def test_what_an_account_keeps_is_not_cleared(
+    integration: Integration, supervised: Integration, ada: UUID, directory: Directory, attribute: str
+) -> None:
+    present = integration.get(f"/api/ad/users/{ada}?attributes={attribute}").body["attributes"][attribute]
+    for body in ({"clear": [attribute]}, {"remove": {attribute: present}}):
+        for caller, query in ((integration, ""), (integration, "?dryRun=true"), (supervised, "")):
+            answer = caller.patch(f"/api/ad/users/{ada}{query}", body)
+            assert (answer.status, answer.code) == (422, "AD.Directory.Rejected")
+            assert answer.body["attribute"] == attribute
