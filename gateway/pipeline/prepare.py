@@ -238,6 +238,7 @@ def hold_over_budget(change: Change, exceeded: budgets.Budget) -> Answer:
 
 def asked_again(call: Call) -> Call:
     """The call of a change request that a worker takes up, as if its key, agent or person asked for it now."""
+    assert call.change_request_id is not None
     address = ChangeRequest.objects.values_list("client_address", flat=True).get(id=call.change_request_id)
     surface = Surface.AGENT if call.credential.kind is CredentialKind.AGENT_TOKEN else Surface.API
     return replace(call, surface=surface, change_request_id=None, client_address=address)
