@@ -209,21 +209,17 @@ def _require_below_pending_limit(asked: ChangeRequest) -> None:
 
 
 def hold_access_change(
-    call: Call,
-    *,
-    operation: Operation,
-    arguments: Mapping[str, str],
-    query: Mapping[str, str],
-    document: Any,
-    refusal: AccessNeedsTwo,
+    call: Call, *, operation: Operation, kept: Mapping[str, Any], refusal: AccessNeedsTwo
 ) -> ChangeRequest:
-    """Hold a change of the gateway's own tables until a second person decides. Joins the caller's transaction."""
+    """Hold a change of the gateway's own tables until a second person decides. Joins the caller's transaction.
+
+    `kept` is its input: the path's `arguments`, the `query`, the `document`, and the `directory` that it needs, if any.
+    """
     made = main_change(operation, refusal.made)
-    fingerprint = fingerprint_of(refusal.made)
     change_request = _new_request(
         call,
         reasons=[message("This gives more access: {reason}.", reason=reason) for reason in refusal.reasons],
-        kept={"arguments": dict(arguments), "query": dict(query), "document": document, "made": fingerprint},
+        kept={**kept, "made": fingerprint_of(refusal.made)},
         operation=operation.name,
         risk=Risk.SECURITY.value,
         target_id=made.id if made.before else None,

@@ -184,26 +184,22 @@ def resubmit(change_request: ChangeRequest) -> ChangeRequest:
 
 
 def call_of(change_request: ChangeRequest) -> Call:
-    """Return the call that applies a change request, with its key's or agent's current permissions; raises Forbidden.
-
-    A request without a directory is a person's request for access.
-    """
+    """The call that applies a change request, with its key's or agent's current permissions; raises Forbidden."""
+    connection_id = change_request.directory_id
+    if connection_id is None and (named := change_request.kept_input().get("directory")):  # of a request for access
+        connection_id = UUID(named)
     facts: dict[str, Any] = {
         "surface": Surface.WORKER,
         "request_id": change_request.request_id,
         "change_request_id": change_request.id,
     }
-    if change_request.directory_id is None:
+    if change_request.agent and connection_id is not None:
+        call = call_for_agent(change_request.key_id, connection_id=connection_id, **facts)
+    elif change_request.key_name is not None and connection_id is not None:
+        call = call_for_key(change_request.key_id, connection_id=connection_id, **facts)
+    else:  # a person's: one for access, or one that a budget of the directory held
         credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
-        call = call_for_person(change_request.requester_id, credential=credential, connection_id=None, **facts)
-    elif change_request.agent:
-        call = call_for_agent(change_request.key_id, connection_id=change_request.directory_id, **facts)
-    elif change_request.key_name is None:  # a person's change, which a budget of the directory held
-        credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
-        connection_id = change_request.directory_id
         call = call_for_person(change_request.requester_id, credential=credential, connection_id=connection_id, **facts)
-    else:
-        call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None
     schedule = None
     if change_request.has_schedule:

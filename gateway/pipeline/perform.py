@@ -129,15 +129,14 @@ def require_version(operation: Operation, call: Call, id: UUID | None) -> None:
 def _hold_access(operation: Operation, call: Call, accepted: ValidatedInput, refusal: AccessNeedsTwo) -> Answer:
     """Hold a change that widens access until a second person decides, whoever requests it."""
     made = queue.main_change(operation, refusal.made)
+    kept = {
+        "arguments": dict(accepted.arguments),
+        "query": dict(accepted.query),
+        "document": accepted.document,
+        "directory": str(call.directory.id) if operation.needs_directory and call.directory is not None else None,
+    }
     with transaction.atomic():
-        change_request = queue.hold_access_change(
-            call,
-            operation=operation,
-            arguments=accepted.arguments,
-            query=accepted.query,
-            document=accepted.document,
-            refusal=refusal,
-        )
+        change_request = queue.hold_access_change(call, operation=operation, kept=kept, refusal=refusal)
         log.record_queued(
             call,
             operation=operation.name,

@@ -10,7 +10,8 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection, MembershipRule
 from lab.directory import Directory
 from tests.console.plain_browser import PlainBrowser
-from tests.support.cast import Console, make_person
+from tests.directory.supervised import approve
+from tests.support.cast import Console, make_integration, make_person
 from tests.support.configuration import Configure
 
 pytestmark = pytest.mark.django_db
@@ -86,6 +87,34 @@ def test_more_access_needs_two(console: Console, connection: DirectoryConnection
     assert console.delete(address).status == 202
     assert console.patch(address, {"defaultDuration": "PT30S"}).status == 400
     assert MembershipRule.objects.get().max_duration == timedelta(hours=4)
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_more_access_is_given_once_it_is_approved(
+    connection: DirectoryConnection,
+    directory: Directory,
+    organizational_unit: str,
+    configure: Configure,
+    *,
+    by_key: bool,
+) -> None:
+    rule = MembershipRule.objects.create(
+        connection=connection,
+        group_guid=directory.add_group(parent=organizational_unit),
+        max_duration=timedelta(hours=8),
+    )
+    configure("Approvals", AccessNeedsTwo=True)
+    key = make_integration(connection)
+    asking, surface = (key, "api") if by_key else (Console(make_person(superuser=True)), "rest")
+    address = f"/{surface}/membership-rules/{rule.id}"
+    longer = approve(asking.patch(address, {"maxDuration": "P1D"}))
+    rule.refresh_from_db()
+    assert (longer.status, rule.max_duration) == ("applied", timedelta(days=1))
+    held = asking.delete(address)
+    if by_key:
+        key.key.delete()
+    assert approve(held).status == ("failed" if by_key else "applied")
+    assert MembershipRule.objects.exists() is by_key
 
 
 def test_several_at_once(
