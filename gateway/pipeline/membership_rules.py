@@ -64,12 +64,15 @@ class Terms:
 
 
 def terms_for(call: Call, group: UUID | None) -> Terms | None:
-    """The rules for new members of a group; None without any."""
-    assert call.directory is not None
-    rules = {rule.group_guid: rule for rule in MembershipRule.objects.filter(connection_id=call.directory.id)}
+    """The rules for new members of a group; None without any.
+
+    Those of all connections, since the same domain may be connected twice.
+    """
+    rules = list(MembershipRule.objects.all())
     if group is None or not rules:
         return None
-    applicable = [rules[guid] for guid in _groups_for_good(client_of(call), group) if guid in rules]
+    groups = {*_groups_for_good(client_of(call), group)}
+    applicable = [rule for rule in rules if rule.group_guid in groups]
     longest = [rule.max_duration for rule in applicable if rule.max_duration]
     defaults = [rule.default_duration for rule in applicable if rule.default_duration]
     if not applicable:

@@ -11,11 +11,12 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection, MembershipRule
 from lab.directory import Directory
+from lab.domain import Domain
 from tests.approvals.temporary import Later, Place, end_of, give, in_time
 from tests.directory.supervised import approve
 from tests.support.agent_tools import call_tool
 from tests.support.agents import make_agent
-from tests.support.cast import Console, Integration, make_integration, make_person
+from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -66,6 +67,13 @@ def test_the_default_and_the_longest(free: Integration, place: Place, later: Lat
     assert place.members() == {eve}
     later(hours=3)
     assert place.members() == set()
+
+
+def test_a_domain_that_is_connected_twice(domain: Domain, place: Place, make_rule: Any) -> None:
+    make_rule(maxDuration="PT8H")
+    other = make_integration(make_connection(domain))
+    refused = give(other, place.group, place.user())
+    assert (refused.status, refused.code) == TOO_LONG
 
 
 def test_without_a_default_an_end_is_named(free: Integration, place: Place, later: Later, make_rule: Any) -> None:
