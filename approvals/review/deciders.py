@@ -3,7 +3,8 @@
 Otherwise one person could approve their own change through a second identity. So people are barred for
 `Approvals:IssuerBarDays` if they issued, rotated, re-owned or widened the key that requests the change, or if the
 requester made or changed their account. This is read from the operations log, which nobody can change: each of these
-changes is recorded in the same transaction.
+changes is recorded in the same transaction. So are passwords and other credentials that the gateway sets in the
+directory: who knows that of a person's account can sign in as them.
 
 Confined people see requests whose target lies inside their scopes. They decide only those that hide nothing from them:
 an approver of a new member, manager or parent answers for that object too.
@@ -21,6 +22,7 @@ from django.utils import timezone
 from active_directory import LdapError
 from approvals.models import ChangeRequest
 from audit.identifiers import identifier_bounds
+from audit.log_queries import only_changes
 from audit.model_changes.descriptions import find_audited_model
 from audit.models import OperationRecord, Outcome
 from core.call import Call, CredentialKind, CredentialRef, Surface
@@ -37,7 +39,9 @@ _TAKEOVER_ATTRIBUTES = frozenset({"password", "secondFactor", "owner", "value"})
 """Whoever sets one of these takes over an account or a key, although it may do no more than before."""
 _CREATING_OPERATIONS = frozenset({"api-keys.create", "people.create"})
 _ACCOUNT_ATTRIBUTES = _TAKEOVER_ATTRIBUTES | {"permissions", "groups", "active", "superuser", "staff"}
-
+_OWN_TABLES = frozenset({"api-keys", "agents", "roles", "people", "permission-groups", "directories"})
+_CREDENTIALS = frozenset({"unicodepwd", "msds-keycredentiallink", "altsecurityidentities"})
+"""Attributes of an account in the directory: whoever sets one of these can sign in with it."""
 
 _Event = tuple[int, datetime]
 """Who changed something, and when."""
@@ -162,28 +166,42 @@ def _people_behind_key(request: ChangeRequest, since: datetime) -> list[_Event]:
 
 
 def _log_targets_of(person_id: int) -> list[UUID]:
-    """The log's ids of a person, of the groups that give them permissions, and of the directory they sign in with."""
+    """The log's ids of a person, of the groups that give them permissions, of their account in a directory, and of that
+    directory."""
     person = Person.objects.filter(pk=person_id).first()
     if person is None:
         return []
     of_groups = find_audited_model("permission-groups").id_of
-    directory = [person.connection_id] if person.connection_id else []
-    return [person.public_id, *directory, *(of_groups(group) for group in person.groups.all())]
+    account = [each for each in (person.connection_id, person.object_guid) if each is not None]
+    return [person.public_id, *account, *(of_groups(group) for group in person.groups.all())]
 
 
 def _people_who_changed(targets: Iterable[UUID], since: datetime, *, by: frozenset[str]) -> list[_Event]:
-    """Who created one of the targets, widened its access, or changed an attribute in `by`, and when."""
-    records = OperationRecord.objects.filter(
-        target_id__in=list(targets), id__gte=identifier_bounds(since)[0], outcome=Outcome.SUCCEEDED
-    ).filter(target_kind__in=("api-keys", "agents", "roles", "people", "permission-groups", "directories"))
-    return [
-        (record.owner_id, record.at)
-        for record in records.only("owner_id", "at", "operation", "changes", "raised_access")
-        if record.operation in _CREATING_OPERATIONS
-        or record.raised_access
-        or not record.changes  # recorded before values were: it may have been any change
-        or any(change["attribute"] in by for change in record.changes)
-    ]
+    """Who created one of the targets, widened its access, or changed an attribute in `by`, and when.
+
+    Of an account in a directory, who set a credential, or approved that and got the password. Whoever changes a
+    password has to know the current one.
+    """
+    records = only_changes(
+        OperationRecord.objects.filter(
+            target_id__in=list(targets), id__gte=identifier_bounds(since)[0], outcome=Outcome.SUCCEEDED
+        )
+    ).exclude(operation__endswith=".change-password")
+    found: list[_Event] = []
+    approved: list[tuple[str, datetime]] = []
+    for record in records.only("owner_id", "at", "operation", "target_kind", "changes", "raised_access", "approved_by"):
+        changed = {change["attribute"] for change in record.changes}
+        if record.target_kind in _OWN_TABLES:
+            # One without values was recorded before these were: it may have been any change.
+            counts = record.operation in _CREATING_OPERATIONS or record.raised_access or not changed or changed & by
+        elif counts := not _CREDENTIALS.isdisjoint(map(str.lower, changed)):
+            approved += ((name, record.at) for name in (record.approved_by or "").split(", ") if name)
+        if counts:
+            found.append((record.owner_id, record.at))
+    if approved:
+        ids = dict(Person.objects.filter(username__in={name for name, _ in approved}).values_list("username", "pk"))
+        found += ((ids[name], at) for name, at in approved if name in ids)
+    return found
 
 
 def requests_in_scopes(call: Call) -> Q:

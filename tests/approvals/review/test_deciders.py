@@ -11,7 +11,10 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
+from directory.models import DirectoryConnection
+from gateway import pipeline
 from keys.models import ApiKey, Person, Role, SecondFactor
+from lab.directory import PASSWORD, Directory
 from tests.approvals.proposals import hold
 from tests.audit.calls import make_call
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions
@@ -203,6 +206,40 @@ def test_an_account_that_somebody_else_made(requester: Console, own_key: ApiKey,
     person = make_person(may=[DECIDE])
     _by_requester(requester, person, {"displayName": "Grace"})
     expect_free(Console(person), held_for(own_key))
+
+
+@pytest.mark.parametrize("whose", ["approver", "requester"])
+def test_who_set_somebodys_password_in_the_directory(
+    whose: str, connection: DirectoryConnection, directory: Directory, organizational_unit: str
+) -> None:
+    """They can sign in as that person."""
+    ada = directory.add_user(parent=organizational_unit, password=PASSWORD)
+    may = [READ, DECIDE, "directory.reset_password", "directory.change_password"]
+    of_ada, other = make_person(may=may), make_person(may=may)
+    Person.objects.filter(pk=of_ada.pk).update(connection=connection, object_guid=ada)
+    asking, deciding = (other, of_ada) if whose == "approver" else (of_ada, other)
+    key = make_integration(None, may=[READ], owner=asking).key
+    portal = make_integration(connection, may=may, owner=other)
+    directory.modify(ada, pwdLastSet="0")  # no minimum age
+    passwords = {"currentPassword": PASSWORD, "newPassword": "An0ther-l0ng-phrase"}
+    assert portal.post(f"/api/ad/users/{ada}/change-password", passwords).status == 204
+    expect_free(Console(deciding), held_for(key))  # Ada told the portal her old one
+    assert portal.post(f"/api/ad/users/{ada}/reset-password", {"generate": True}).status == 200
+    expect_barred(Console(deciding), held_for(key))
+
+
+def test_who_got_the_password_of_a_reset_that_they_approved(
+    connection: DirectoryConnection, boss: Console, ada: UUID
+) -> None:
+    of_ada, other = make_person(may=[DECIDE]), make_person(may=[READ, DECIDE])
+    Person.objects.filter(pk=of_ada.pk).update(connection=connection, object_guid=ada)
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    asked = careful.post(f"/api/ad/users/{ada}/reset-password", {"generate": True})
+    held = ChangeRequest.objects.get(pk=asked.body["changeRequest"]["id"])
+    assert decide(Console(other), held).status == 200
+    pipeline.apply_change_request(held.id)
+    expect_barred(Console(of_ada), held_for(make_integration(None, may=[READ], owner=other).key))
+    expect_free(boss, held_for(make_integration(None, may=[READ], owner=other).key))
 
 
 def test_the_first_of_two_approvals_too(requester: Console, own_key: ApiKey, configure: Configure) -> None:
