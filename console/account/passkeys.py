@@ -1,53 +1,16 @@
 """A person's own passkeys: added and removed by whoever proves the present second factor, or else the password."""
 
 import json
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponseBase, JsonResponse
 from django.utils.translation import gettext as _
 
+from console.account.proof import ask_for_proof, prove
 from console.page_context import PageContext, page_at
 from core import shown_once
-from core.errors import invalid_member
 from keys.sign_in import passkeys, second_factor, sessions
-from keys.sign_in.credentials import Reason, SignInRefused, verify
-from keys.sign_in.second_factor import WRONG_CODES
-
-
-def _prove(page: PageContext) -> None:
-    """Require the second factor, or the password of somebody who has none: the browser may have been left open."""
-    person = page.person
-    if not second_factor.is_on(person):
-        try:
-            proved = verify(page.request, username=person.username, password=page.form["password"])
-        except SignInRefused as refusal:
-            text = _("This is not your present password.")
-            if refusal.reason is Reason.TOO_OFTEN:
-                text = _("There were too many wrong passwords. Try again in a quarter of an hour.")
-            raise invalid_member("password", text) from refusal
-        if proved.pk != person.pk:
-            raise invalid_member("password", _("This is not your present password."))
-        return
-    try:
-        if answer := page.form["passkey"]:
-            passkeys.verify(page.call, answer, purpose=passkeys.ACCOUNT, session=page.call.credential.id, person=person)
-        else:
-            second_factor.require_code(page.call, person, page.form["code"])
-    except SignInRefused as refusal:
-        text = WRONG_CODES.get(refusal.reason, _("This passkey was not accepted. Try again."))
-        raise invalid_member("code", _(text)) from refusal
-
-
-def _ask(page: PageContext, task: str, **context: Any) -> HttpResponseBase:
-    """The page that asks for the proof."""
-    if page.problem is not None and not page.problem.errors:
-        raise page.problem
-    person = page.person
-    has_factor = second_factor.is_on(person)
-    context |= {"task": task, "has_second_factor": has_factor, "may_use_passkey": passkeys.can_be_used(person)}
-    return page.render("account/account_passkey_proof.html", context)
 
 
 @page_at("account/passkeys/options", "passkey-options", "POST", may_lack_second_factor=True)
@@ -59,12 +22,12 @@ def options(page: PageContext) -> HttpResponseBase:
 
 
 def ask_to_add(page: PageContext) -> HttpResponseBase:
-    return _ask(page, "add")
+    return ask_for_proof(page, "add")
 
 
 @page_at("account/passkeys/add", "passkey-begin", "GET", "POST", form=ask_to_add, may_lack_second_factor=True)
 def begin(page: PageContext) -> HttpResponseBase:
-    _prove(page)
+    prove(page)
     return page.redirect_showing(passkeys.begin(page.person, page.call.credential.id), "passkey-new")
 
 
@@ -93,22 +56,22 @@ def rename(page: PageContext, passkey_id: UUID) -> HttpResponseBase:
 
 
 def ask_to_remove(page: PageContext, passkey_id: UUID) -> HttpResponseBase:
-    return _ask(page, "remove", passkey=passkeys.find(page.person, passkey_id))
+    return ask_for_proof(page, "remove", passkey=passkeys.find(page.person, passkey_id))
 
 
 @page_at("account/passkeys/<uuid:passkey_id>/remove", "passkey-remove", "GET", "POST", form=ask_to_remove)
 def remove(page: PageContext, passkey_id: UUID) -> HttpResponseBase:
-    _prove(page)
+    prove(page)
     passkeys.remove(page.call, page.person, passkey_id)
     sessions.end_others(page.request, page.call.person)
     return page.redirect("account", message=_("The passkey is removed. You are signed out everywhere else."))
 
 
 def ask_to_replace(page: PageContext) -> HttpResponseBase:
-    return _ask(page, "replace")
+    return ask_for_proof(page, "replace")
 
 
 @page_at("account/passkeys/recovery-codes", "passkey-recovery-codes", "GET", "POST", form=ask_to_replace)
 def replace_recovery_codes(page: PageContext) -> HttpResponseBase:
-    _prove(page)
+    prove(page)
     return page.redirect_showing(second_factor.replace_recovery_codes(page.call, page.person), "recovery-codes")

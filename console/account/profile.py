@@ -16,6 +16,7 @@ from django.http import HttpResponseBase
 from django.utils.translation import get_language, ngettext, override
 from django.utils.translation import gettext as _
 
+from console.account.proof import ask_for_proof, prove
 from console.page_context import PageContext, page_at
 from console.shared.wording import client_name
 from core import shown_once
@@ -108,8 +109,21 @@ def password(page: PageContext) -> HttpResponseBase:
 # --- second factor
 
 
-@page_at("account/second-factor/set-up", "second-factor-set-up", "POST", may_lack_second_factor=True)
+def ask_to_set_up(page: PageContext) -> HttpResponseBase:
+    if page.problem is None and second_factor.is_on(page.person):
+        return page.redirect("account")
+    return ask_for_proof(page, "set-up")
+
+
+@page_at(
+    *("account/second-factor/set-up", "second-factor-set-up", "GET", "POST"),
+    form=ask_to_set_up,
+    may_lack_second_factor=True,
+)
 def set_up_second_factor(page: PageContext) -> HttpResponseBase:
+    """With it, passkeys can be added, which sign people in without a password: a stolen session must not get there."""
+    if not second_factor.is_on(page.person):
+        prove(page)
     second_factor.enrol(page.person)
     return page.redirect("second-factor")
 

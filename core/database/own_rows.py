@@ -36,11 +36,11 @@ def assign(row: Model, values: Mapping[str, object]) -> None:
         setattr(row, name, value)
 
 
-def save(row: Model, *, taken: str) -> None:
-    """Save a row. Raises Conflict with the sentence `taken` if a unique value is in use."""
+def save(row: Model, *, taken: str, columns: Collection[str] | None = None) -> None:
+    """Save a row, or only these columns. Raises Conflict with the sentence `taken` if a unique value is in use."""
     try:
         with transaction.atomic():  # a savepoint: PostgreSQL refuses all further statements after an error
-            row.save()
+            row.save(update_fields=columns)
     except IntegrityError:
         raise Conflict(taken) from None
 

@@ -1,5 +1,7 @@
 """Rules for local accounts, whoever makes or changes them: user name, e-mail address and password."""
 
+from collections.abc import Collection
+
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -47,6 +49,6 @@ def set_password(person: Person, password: str) -> None:
     person.set_password(password)
 
 
-def save(person: Person) -> None:
-    """Save the person; raises Conflict if another one got the name first."""
-    own_rows.save(person, taken=f"There is a person called {person.username} already.")
+def save(person: Person, *, columns: Collection[str] | None = None) -> None:
+    """Save the person, or only these columns; raises Conflict if another one got the name first."""
+    own_rows.save(person, taken=f"There is a person called {person.username} already.", columns=columns)

@@ -41,6 +41,7 @@ from keys.sign_in.oidc.provider_sessions import ProviderSession, provider_sessio
 from keys.sign_in.passkeys import SESSION_PASSKEY
 
 SEEN_EVERY = timedelta(minutes=1)
+_JUST_NOW = timedelta(minutes=10)
 
 _BACKEND = "keys.sign_in.sessions.SessionBackend"
 _SECOND_STEP = "second-step"
@@ -190,6 +191,13 @@ def sessions_of(person_id: int) -> QuerySet[PersonSession]:
     expires_at = Session.objects.filter(session_key=OuterRef("session_key")).values("expire_date")
     living = PersonSession.objects.filter(person_id=person_id).annotate(expires_at=Subquery(expires_at))
     return living.filter(expires_at__gt=timezone.now()).order_by("-last_seen_at", "id")
+
+
+def has_just_come_from_provider(request: HttpRequest) -> bool:
+    """Whether the request's session began at a sign-in provider, within the last ten minutes."""
+    since = timezone.now() - _JUST_NOW
+    began = PersonSession.objects.filter(session_key=stored_key_of(request), started_at__gt=since)
+    return began.exclude(provider="").exists()
 
 
 def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:

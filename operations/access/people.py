@@ -236,10 +236,12 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     person = find_person(id)
     _require_not_above(call, person)
     given = body.model_fields_set
-    _change(call, person, body)
+    columns = _change(call, person, body)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
     groups = _find_groups(call, body.groups) if "groups" in given else None
-    save(person)
+    if columns:
+        # Only these: the gateway may deactivate the person, or they set a password, at the same time.
+        save(person, columns=columns)
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
@@ -322,8 +324,8 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
     end_all_sessions(person.pk)
 
 
-def _change(call: Call, person: Person, body: UpdatePerson) -> None:
-    """Set the given members of a person that are columns of its own."""
+def _change(call: Call, person: Person, body: UpdatePerson) -> set[str]:
+    """Set the given members of a person that are columns of its own; return the columns."""
     given = body.model_fields_set
     for member in ("username", "password"):
         if member in given and not person.is_local:
@@ -344,6 +346,10 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
         set_password(person, body.password)
     if "scopes" in given:
         _confine(call, person, body.scopes)
+    columns = given & {"username", "display_name", "email", "scopes"}
+    if "active" in given:
+        columns |= {"is_active", "left_directory_at"}
+    return columns | {"password"} if body.password is not None else columns
 
 
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:

@@ -193,7 +193,7 @@ DOES: dict[str, Sent] = {
     "set-up": _set_up,
     "invitation": _accept_invitation,
     "account-password": _form("account-password", current=PASSWORD, new=NEW_PASSWORD, again=NEW_PASSWORD),
-    "second-factor-set-up": _form("second-factor-set-up"),
+    "second-factor-set-up": _form("second-factor-set-up", password=PASSWORD),
     "second-factor-confirm": lambda site: site.submit("second-factor-confirm", code=code_of(site.enrolled())),
     "second-factor-replace": lambda site: site.submit("second-factor-replace", code=site.confirmed()),
     "second-factor-remove": lambda site: site.submit("second-factor-remove", code=site.confirmed()),

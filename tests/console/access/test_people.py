@@ -42,7 +42,7 @@ def integration(ada: Person) -> Integration:
 def set_up_second_factor(person: Person) -> None:
     """Have one set up as its owner does."""
     owner = Console(person)
-    owner.submit("/console/account/second-factor/set-up")
+    owner.submit("/console/account/second-factor/set-up", password=PASSWORD)
     enrolment = second_factor.find_enrolment(person)
     assert enrolment is not None
     owner.submit("/console/account/second-factor/confirm", code=code_of(enrolment.secret))

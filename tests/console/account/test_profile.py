@@ -98,7 +98,7 @@ def test_the_second_factor_needs_its_code(ada: Console) -> None:
     place = "/console/account/second-factor"
     assert ada.get(place).headers["Location"] == "/console/account"  # none is being set up
     assert ada.submit(f"{place}/confirm", code="123456").status == 409
-    assert ada.submit(f"{place}/set-up").status == 302
+    assert ada.submit(f"{place}/set-up", password=PASSWORD).status == 302
     secret = second_factor.find_enrolment(ada.person)
     assert secret is not None
     assert error_of(ada.submit(f"{place}/confirm", code="12")).startswith("This code is wrong")
@@ -117,8 +117,19 @@ def test_the_second_factor_needs_its_code(ada: Console) -> None:
     assert not second_factor.is_on(ada.person)
 
 
+def test_a_session_alone_sets_up_no_second_factor(ada: Console) -> None:
+    """With it passkeys could be added, which sign in without the password."""
+    place = "/console/account/second-factor"
+    assert "Present password" in text_of(ada.get(f"{place}/set-up").body)
+    for wrong in ({}, {"password": ""}, {"password": "Wrong-Horse-9"}, {"code": "123456", "passkey": "{}"}):
+        assert error_of(ada.submit(f"{place}/set-up", **wrong)) == "This is not your present password."
+    assert second_factor.find_enrolment(ada.person) is None
+    assert ada.submit(f"{place}/set-up", password=PASSWORD).headers["Location"] == place
+    assert second_factor.find_enrolment(ada.person) is not None
+
+
 def test_the_secret_is_nobody_elses(ada: Console) -> None:
-    ada.submit("/console/account/second-factor/set-up")
+    ada.submit("/console/account/second-factor/set-up", password=PASSWORD)
     grace = Console(make_person("grace"))
     assert grace.get("/console/account/second-factor").status == 302
     enrolment = second_factor.find_enrolment(ada.person)
@@ -140,7 +151,7 @@ def test_ending_this_very_session_leads_to_the_door(ada: Console) -> None:
 
 
 FORMS = (
-    *("password", "access-token", "sessions/end-others", "second-factor/set-up"),
+    *("password", "access-token", "sessions/end-others"),
     *("second-factor/confirm", "second-factor/replace", "second-factor/remove"),
 )
 

@@ -32,7 +32,7 @@ def test_it_works(ada: Person, required: None) -> None:
     console = Console(ada, by_password=True)
     assert console.client.get("/console/").headers["Location"] == SET_UP
     assert "Everybody needs one here" in console.get(SET_UP).body.decode()
-    assert console.submit(f"{SET_UP}/set-up").status == 302
+    assert console.submit(f"{SET_UP}/set-up", password=PASSWORD).status == 302
     page = console.get(SET_UP).body.decode()
     assert "Not now" not in page
     secret = "".join(re.findall(r"<span>(\w{1,4})</span>", page))

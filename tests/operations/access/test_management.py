@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
+from keys.people.local_accounts import set_email
 from keys.permission_catalogue import GRANTABLE
 from lab.directory import Directory
 from lab.domain import Domain
@@ -315,6 +316,21 @@ def test_a_person_that_is_wrong_is_refused(member: str, value: Any, console: Con
     assert pointers(console.post("/rest/users", body))[0].startswith(f"#/{member}")
     person = make_person()
     assert pointers(console.patch(f"/rest/users/{person.public_id}", {member: value}))[0].startswith(f"#/{member}")
+
+
+def test_what_changes_meanwhile_is_not_overwritten(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway deactivates a person who has left the directory while an administrator corrects their address."""
+    ada = make_person("ada")
+
+    def deactivate_first(person: Person, address: str) -> None:
+        Person.objects.filter(pk=ada.pk).update(is_active=False, session_epoch=7, left_directory_at=timezone.now())
+        set_email(person, address)
+
+    monkeypatch.setattr("operations.access.people.set_email", deactivate_first)
+    changed = console.patch(f"/rest/users/{ada.public_id}", {"email": "ada@corp.example.test"})
+    assert (changed.status, changed.body["email"], changed.body["active"]) == (200, "ada@corp.example.test", False)
+    ada.refresh_from_db()
+    assert (ada.session_epoch, ada.left_directory_at is None) == (7, False)
 
 
 def test_a_persons_name_is_theirs_alone(console: Console) -> None:

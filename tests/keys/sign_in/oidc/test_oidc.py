@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -9,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from joserfc.jwk import RSAKey
 from structlog.testing import capture_logs
 
@@ -362,6 +364,18 @@ def test_deciding_takes_what_the_provider_says(
     provider.claims["amr"] = ["pwd", "mfa"]
     sign_in(client, provider)
     assert decide() == "Request.NotFound"
+
+
+def test_who_has_just_come_from_there_needs_no_password(client: Client, provider: Provider, ada: UUID) -> None:
+    """Their account may have none; a session found later does not suffice to set up a second factor or a passkey."""
+    sign_in(client, provider)
+    place = "/console/account/second-factor/set-up"
+    PersonSession.objects.update(started_at=timezone.now() - timedelta(minutes=11))
+    assert 'name="password"' in client.get(place).content.decode()
+    assert client.post(place).status_code == 400
+    PersonSession.objects.update(started_at=timezone.now())
+    assert 'name="password"' not in client.get(place).content.decode()
+    assert client.post(place)["Location"] == "/console/account/second-factor"
 
 
 def test_a_trial_shows_whom_the_claims_name_and_signs_nobody_in(provider: Provider, ada: UUID) -> None:
