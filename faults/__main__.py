@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from faults.campaign import Plan, SiteOf, run_campaign
-from faults.cluster.kinds import KINDS
-from faults.kinds import BUSY, Kind, kinds_on
+from faults.cluster.kinds import CLUSTER_KINDS
+from faults.kinds import BUSY, KINDS, Kind
 from faults.lending import Lending
 from faults.report import report
 from faults.servers import SETTINGS, running_servers
@@ -62,22 +62,24 @@ def main() -> int:
     campaign, is_written = options.pop("campaign"), options.pop("write")
     plan = dataclasses.replace(CAMPAIGNS[campaign], **options)
     site: SiteOf = partial(running_servers, database=plan.database)
-    kinds: Sequence[Kind] = kinds_on(plan.database)
     if campaign != "host":
-        site, kinds = partial(running_cluster, settings=SETTINGS), KINDS
-        if plan.lending.lenders:
-            # Two processors take longer to catch up after a minute than scheduled changes may be late.
-            kinds = [kind for kind in KINDS if kind.name != BUSY]
+        site = partial(running_cluster, settings=SETTINGS)
         try:
             enter("faults")
         except CannotRun as reason:
             print(f"The campaign {campaign} cannot run: {reason}", file=sys.stderr)
             return 2
+    kinds: dict[str, Sequence[Kind]] = {
+        "host": KINDS.get(plan.database, ()),
+        "cluster": CLUSTER_KINDS,
+        # Two processors take longer to catch up after a minute than scheduled changes may be late.
+        "schedules": [kind for kind in CLUSTER_KINDS if kind.name != BUSY],
+    }
     logging.basicConfig(format="%(relativeCreated)8d ms  %(message)s", level=logging.INFO, stream=sys.stdout)
     folder = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
     print(f"Seed {plan.seed}, logs and diaries in {folder}", flush=True)
-    result = run_campaign(plan, folder, site=site, kinds=kinds)
+    result = run_campaign(plan, folder, site=site, kinds=kinds[campaign])
     text = report(result)
     print(f"\n{text}")
     if is_written:

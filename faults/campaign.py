@@ -3,23 +3,27 @@
 import json
 import logging
 import random
+import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import psycopg
 
 from faults.checks import CHECKS, Story
-from faults.client import Transport
-from faults.kinds import FaultInjector, FaultResult, Kind, plan_faults
+from faults.client import working
+from faults.kinds import Fault, Kind
 from faults.lending import NO_LENDING, Lending
-from faults.observed import Database, ObservedObject
 from faults.scene import Scene
-from faults.world import ATTRIBUTES
+from faults.servers import Servers
 from lab.accounts.making import make_accounts
-from lab.domain import Domain, wait_until_replicated
-from lab.gateway import Commands
+from lab.cluster.cluster import Cluster
+from lab.http import LoadBalancer
 from lab.waiting import TimedOut, wait_until
 
 WARM_UP = 2.0
@@ -47,6 +51,18 @@ class Plan:
     lending: Lending = NO_LENDING
 
 
+@dataclass(frozen=True)
+class FaultResult:
+    """The result of a fault: when it began, its seconds until recovery, and what was wrong with the recovery."""
+
+    name: str
+    target: str
+    choice: float
+    at: float
+    seconds: float
+    complaint: str | None
+
+
 @dataclass
 class Result:
     """The result of a campaign: findings by target, the faults, and everything that was compared."""
@@ -64,65 +80,53 @@ class Result:
         return not any(self.findings.values())
 
 
-class Site(Commands, Protocol):
-    """The servers of a campaign: the gateway with everything that it needs, on one host or many."""
-
-    domains: list[Domain]
-    """The domain, by each of its domain controllers."""
-    database_url: str
-    base_url: str
-
-    @property
-    def directory_urls(self) -> Sequence[str]:
-        """The URLs of the domain for the gateway."""
-
-    def start(self) -> None:
-        """Start the gateway and supervise it; the servers that it needs already run."""
-
-    def wait_until_ready(self) -> None:
-        """Wait until the gateway answers."""
-
-    def unexpected_ends(self) -> list[str]:
-        """The ends of processes that nobody had killed."""
-
-
-SiteOf = Callable[[Path], AbstractContextManager[Any]]
-"""Starts the servers of a site in a directory, and stops them at the end."""
+Site = Servers | Cluster
+"""The gateway with everything that it needs, on one host or many."""
+SiteOf = Callable[[Path], AbstractContextManager[Site]]
+"""Starts the servers of a site in a directory, but for the gateway, and stops all of them at the end."""
 
 
 def run_campaign(plan: Plan, directory: Path, *, site: SiteOf, kinds: Sequence[Kind]) -> Result:
     """Run a campaign. The directory is for its servers; logs, diaries and the records of changes stay there."""
     started = time.monotonic()
     findings: dict[str, list[str]] = {}
-    with site(directory) as servers, closing(servers.domains[0].connect()) as client:
-        scene = Scene(
-            client,
-            Database(servers.database_url),
-            seed=plan.seed,
-            clients=plan.clients,
-            lending=plan.lending,
-            wait_until_replicated=lambda: wait_until_replicated(servers.domains),
-        )
-        people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=plan.clients)
-        servers.start()
-        _logger.info("the load begins")
-        with scene.load(people, lambda: Transport(lambda: nullcontext(servers.base_url))) as approver:
-            struck = _strike(plan, servers, scene, kinds)
-            for lender in scene.lenders:
-                lender.finish()
-            settled_after = _wait_for_end(plan, servers, scene, findings)
-        # What a client or the approver has asked for at the last moment.
-        with suppress(TimedOut):  # the checks say what is still open then
-            wait_until(lambda: not scene.is_anything_open(), plan.settled_within)
-        story = scene.story(approver)
-        story.faults = [(each.at, each.at + each.seconds) for each in struck]
-        _logger.info(f"checking {len(story.records)} records and {len(story.after)} objects")
-        findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        if len(servers.domains) > 1:
-            findings["objects on which the domain controllers differ"] = list(_differences(servers, scene))
+    with site(directory) as servers:
+        domains = servers.domains
+        accounts = make_accounts(servers, domains[0], urls=servers.directory_urls, clients=plan.clients)
+        balancer = LoadBalancer()
+        balancer.use(servers.base_url)
+        with closing(
+            Scene(
+                domains,
+                servers.database_url,
+                accounts,
+                balancer,
+                seed=plan.seed,
+                clients=plan.clients,
+                lending=plan.lending,
+            )
+        ) as scene:
+            servers.start()
+            _logger.info("the load begins")
+            with working(*scene.workers):
+                struck = _strike(plan, servers, scene, kinds)
+                for lender in scene.lenders:
+                    lender.finish()
+                settled_after = _wait_for_end(plan, servers, scene, findings)
+            # What a client or the approver has asked for at the last moment.
+            with suppress(TimedOut):  # the checks say what is still open then
+                wait_until(lambda: not scene.is_anything_open(), plan.settled_within)
+            story = scene.story()
+            story.faults = [(each.at, each.at + each.seconds) for each in struck]
+            _logger.info(f"checking {len(story.records)} records and {len(story.after)} objects")
+            findings |= {name: list(check(story)) for name, check in CHECKS.items()}
+            if len(domains) > 1:
+                findings["objects on which the domain controllers differ"] = list(scene.differences(story))
         for target in sorted({kind.target for kind in kinds}, reverse=True):
             findings[target] = [each.complaint for each in struck if each.complaint and each.target == target]
-        findings["processes that ended by themselves"] = servers.unexpected_ends()
+        findings["processes that ended by themselves"] = [
+            end for service in servers.watched for end in service.unexpected_ends
+        ]
         findings["operations log found tampered with"] = list(_tampering(servers))
     for diary in story.diaries:
         _write(directory / f"{diary.client}.jsonl", diary.requests)
@@ -136,24 +140,49 @@ def _write(file: Path, facts: Iterable[Any]) -> None:
     file.write_text("".join(json.dumps(asdict(each), default=str) + "\n" for each in facts))
 
 
+def plan_faults(plan: Plan, kinds: Sequence[Kind]) -> list[Fault]:
+    """Plan faults at random times, determined by the seed; each kind comes once before any comes twice."""
+    choices = random.Random(plan.seed)
+    chosen = choices.sample(kinds, min(plan.faults, len(kinds)))
+    chosen += choices.choices(kinds, [kind.weight for kind in kinds], k=plan.faults - len(chosen))
+    choices.shuffle(chosen)
+
+    def planned(kind: Kind) -> Fault:
+        pause, seconds = choices.expovariate(1 / plan.pace), choices.uniform(*kind.seconds)
+        return Fault(kind, pause, seconds, choices.random(), plan.patience)
+
+    return [planned(kind) for kind in chosen]
+
+
 def _strike(plan: Plan, servers: Site, scene: Scene, kinds: Sequence[Kind]) -> list[FaultResult]:
     """Cause the faults, and return when all of them are over."""
-    choices = random.Random(plan.seed)
-    faults = plan_faults(choices, kinds=kinds, count=plan.faults, pace=plan.pace, patience=plan.patience)
+    faults = plan_faults(plan, kinds)
+    victims = {kind.victim: threading.Lock() for kind in kinds}
+
+    def strike(fault: Fault) -> FaultResult:
+        at, begun, complaint = time.time(), time.monotonic(), None
+        try:
+            fault.kind.strike(servers, fault)
+        except (OSError, RuntimeError, psycopg.Error, sqlite3.Error) as error:
+            complaint = f"{fault.kind.name}: {error}"
+            _logger.warning(complaint)  # at once: it may cause what ends the campaign before its report
+        finally:
+            victims[fault.kind.victim].release()
+        seconds = time.monotonic() - begun
+        return FaultResult(fault.kind.name, fault.kind.target, fault.choice, at, seconds, complaint)
+
     time.sleep(WARM_UP)
-    striker = FaultInjector(servers, faults)
-    striker.start()
-    reported = 0
-    while striker.is_alive():
-        striker.join(10)
-        scene.require_working()
-        requests = sum(len(each.diary.requests) for each in scene.clients)
-        _logger.info(f"{len(striker.struck)} faults, {requests} requests")
-        for each in striker.struck[reported:]:
-            reported += 1
-            if each.complaint:  # at once: it may cause what ends the campaign before its report
-                _logger.warning(each.complaint)
-    return striker.struck
+    with ThreadPoolExecutor(len(victims)) as pool:
+        under_way = []
+        for number, fault in enumerate(faults):
+            time.sleep(fault.pause)
+            victims[fault.kind.victim].acquire()
+            under_way.append(pool.submit(strike, fault))
+            scene.require_working()
+            if number % 10 == 0:
+                requests = sum(len(each.diary.requests) for each in scene.clients)
+                _logger.info(f"{number} faults, {requests} requests")
+        return [each.result() for each in under_way]
 
 
 def _wait_for_end(plan: Plan, servers: Site, scene: Scene, findings: dict[str, list[str]]) -> float:
@@ -162,42 +191,34 @@ def _wait_for_end(plan: Plan, servers: Site, scene: Scene, findings: dict[str, l
     Return after how many seconds the records and approved changes of now were settled, or found not to be.
     """
     started = time.monotonic()
-    for each in scene.clients:
-        each.finish()
-    servers.wait_until_ready()
-    old, old_requests = set(scene.database.open_records()), set(scene.requests_under_way())
-    settled_after: float | None = None
-    reported = 0.0
-    while (passed := time.monotonic() - started) < max(plan.answered_within, plan.settled_within):
+    for client in scene.clients:
+        client.finish()
+    for service in servers.watched:
+        service.wait_until_ready()
+    old, old_requests = set(scene.database.open_records()), scene.requests_under_way()
+
+    def is_settled() -> bool:
         scene.require_working()
-        left = sorted(old_requests & set(scene.requests_under_way()))
-        is_settled = not left and not old & set(scene.database.open_records())
-        if settled_after is None and (is_settled or passed > plan.settled_within):
-            settled_after = passed
-            late = f"within {plan.settled_within:g} s"
-            findings[f"records not settled {late}"] = list(scene.find_settleable(old))
-            findings[f"approved changes not applied {late}"] = [f"change request {each}" for each in left]
-        waiting = [each.name for each in scene.clients if not each.is_finished]
-        is_patient = passed < plan.answered_within or not all(each.has_done_everything for each in scene.clients)
-        if settled_after is not None and not (waiting and is_patient) and not scene.is_anything_open():
-            break
-        if passed - reported > 10:
-            reported = passed
-            _logger.info(f"{len(waiting)} clients still wait for an answer")
-        time.sleep(0.5)
-    return settled_after or 0.0
+        return not old & set(scene.database.open_records()) and not old_requests & scene.requests_under_way()
 
+    def is_over() -> bool:
+        scene.require_working()
+        is_in_time = time.monotonic() < started + plan.answered_within
+        is_patient = is_in_time or not all(client.has_done_everything for client in scene.clients)
+        is_waiting = is_patient and not all(client.is_finished for client in scene.clients)
+        return not is_waiting and not scene.is_anything_open()
 
-def _differences(servers: Site, scene: Scene) -> Iterator[str]:
-    """Yield the objects whose content differs between domain controllers."""
-    with ExitStack() as stack:
-        clients = [stack.enter_context(closing(domain.connect())) for domain in servers.domains]
-        first, *others = map(scene.read_objects, clients)
-    for other in others:
-        for guid in first.keys() | other.keys():
-            one, two = _replicated_state(first.get(guid)), _replicated_state(other.get(guid))
-            if one != two:
-                yield f"{guid}: {one} and {two}"
+    with suppress(TimedOut):
+        wait_until(is_settled, started + plan.settled_within - time.monotonic())
+    settled_after = time.monotonic() - started
+    late = f"within {plan.settled_within:g} s"
+    findings[f"records not settled {late}"] = list(scene.find_settleable(old))
+    still_open = old_requests & scene.requests_under_way()
+    findings[f"approved changes not applied {late}"] = [f"change request {each}" for each in sorted(still_open)]
+    _logger.info("waiting for answers and for what clients asked for at the end")
+    with suppress(TimedOut):  # the checks say what is still open then
+        wait_until(is_over, max(plan.answered_within, plan.settled_within) - settled_after)
+    return settled_after
 
 
 def _tampering(servers: Site) -> Iterator[str]:
@@ -205,11 +226,3 @@ def _tampering(servers: Site) -> Iterator[str]:
         servers.manage("verify_operations_log")
     except RuntimeError as error:
         yield str(error)
-
-
-def _replicated_state(seen: ObservedObject | None) -> object:
-    """The part of an object that all domain controllers must agree on."""
-    if seen is None or seen.is_deleted:
-        return "gone"
-    names = (*ATTRIBUTES, "userAccountControl", "member")
-    return seen.dn.lower(), sorted(seen.versions.items()), [sorted(seen.values.get(name, ())) for name in names]

@@ -6,11 +6,11 @@ It relies on nothing that the gateway computed. Every finding is a sentence; a t
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
 from faults.lending import BURST, LASTS
-from faults.observed import TRACKED, Calibration, ObservedObject, Record, Scheduled
+from faults.observed import TRACKED, Calibration, ChangeRequest, ObservedObject, Record
 from faults.world import ATTRIBUTES
 from lab.accounts.making import BUDGET
 from lab.directory import split_dn
@@ -33,10 +33,9 @@ class Story:
     after: Mapping[str, ObservedObject]
     calibration: Calibration
     decisions: Mapping[str, str]
-    change_requests: Mapping[str, tuple[str, str | None]]
+    change_requests: Sequence[ChangeRequest]
     runs: Sequence[tuple[str, str, int, int]]
     can_sign_in: frozenset[tuple[str, str]]
-    scheduled: Sequence[Scheduled] = ()
     faults: Sequence[tuple[float, float]] = ()
 
     def __post_init__(self) -> None:
@@ -64,6 +63,11 @@ class Story:
     def made(self) -> Iterator[Record]:
         """The records of success."""
         return (record for record in self.records if record.is_made)
+
+    @property
+    def due(self) -> Iterator[tuple[ChangeRequest, datetime]]:
+        """The changes for later and the ends of those for a while, and when they are due."""
+        return ((each, each.due_at) for each in self.change_requests if each.due_at)
 
     @property
     def requests(self) -> Iterator[Request]:
@@ -109,10 +113,10 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
             yield f"{seen.dn} was created and nothing says so"
         if seen.is_deleted and not _is_recorded(records, ".delete"):
             yield f"{seen.dn} was deleted and nothing says so"
-        for name, excess, possible in _excesses(story, guid):
-            if excess > possible and name != "unicodePwd":
-                yield f"{seen.dn}: {name} has {excess} versions more than its records tell of"
         yield from _unexplained_values(story, guid)
+    for seen, name, excess, possible in _excesses(story):
+        if excess > possible and name != "unicodePwd":
+            yield f"{seen.dn}: {name} has {excess} versions more than its records tell of"
     for guid, seen in story.before.items():
         if guid not in story.after:
             yield f"{seen.dn} is gone without a trace"
@@ -123,17 +127,15 @@ def _is_recorded(records: Iterable[Record], action: str) -> bool:
     return any(record.operation.endswith(action) and (record.is_made or record.is_open) for record in records)
 
 
-def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
+def _excesses(story: Story) -> Iterator[tuple[ObservedObject, str, int, int]]:
     """Yield by how many versions each attribute is ahead of its records, and how many open records may explain."""
-    seen, old = story.after[guid], story.before.get(guid)
-    if seen.is_deleted:
-        return
-    records = story.by_target[guid]
-    for name in TRACKED:
-        first = old.versions[name] if old else story.calibration.created[name]
-        told = sum(_step(story, record, name) for record in records if record.is_made)
-        possible = sum(_step(story, record, name) for record in records if record.is_open)
-        yield name, seen.versions[name] - first - told, possible
+    for guid, seen in story.after.items():
+        old, records = story.before.get(guid), story.by_target[guid]
+        for name in () if seen.is_deleted else TRACKED:
+            first = old.versions[name] if old else story.calibration.created[name]
+            told = sum(_step(story, record, name) for record in records if record.is_made)
+            possible = sum(_step(story, record, name) for record in records if record.is_open)
+            yield seen, name, seen.versions[name] - first - told, possible
 
 
 def _step(story: Story, record: Record, name: str) -> int:
@@ -194,21 +196,20 @@ def changes_applied_twice(story: Story) -> Iterator[str]:
         for (target, _), count in counts.items():
             if count > 1:
                 yield f"{request} changed {target} {count} times"
-    for guid, seen in story.after.items():
-        for name, excess, possible in _excesses(story, guid):
-            if name == "unicodePwd" and excess > possible:
-                yield f"{seen.dn}: the password was set more often than the records tell of ({excess} more)"
+    for seen, name, excess, possible in _excesses(story):
+        if name == "unicodePwd" and excess > possible:
+            yield f"{seen.dn}: the password was set more often than the records tell of ({excess} more)"
 
 
 def untrue_records(story: Story) -> Iterator[str]:
     """Yield records of success whose change the directory does not have."""
-    for guid, seen in story.after.items():
-        for name, excess, _ in _excesses(story, guid):
-            if excess < 0:
-                yield f"{seen.dn}: {name} has {-excess} versions less than its records tell of"
-        gone = [record for record in story.by_target[guid] if record.operation.endswith(".delete")]
-        if not seen.is_deleted and any(record.is_made for record in gone):
-            yield f"{seen.dn} is there and was deleted according to a record"
+    for seen, name, excess, _ in _excesses(story):
+        if excess < 0:
+            yield f"{seen.dn}: {name} has {-excess} versions less than its records tell of"
+    for record in story.made:
+        found = story.after.get(record.target or "")
+        if record.operation.endswith(".delete") and found and not found.is_deleted:
+            yield f"{found.dn} is there and was deleted according to a record"
 
 
 def untold_changes(story: Story) -> Iterator[str]:
@@ -270,54 +271,52 @@ def runs_not_completed(story: Story) -> Iterator[str]:
 def approvals_not_applied(story: Story) -> Iterator[str]:
     """Yield approved changes that were not applied exactly once."""
     applied = Counter(record.change_request for record in story.made)
-    decided = {each for each, decision in story.decisions.items() if decision == "approve"}
-    for each, (status, code) in story.change_requests.items():
-        is_approved = each in decided or status in _AFTER_APPROVAL
-        if is_approved and status != "applied":
-            yield f"change request {each} was approved and is {status} ({code})"
-        if applied[each] != (status == "applied"):
-            yield f"change request {each} is {status} and was applied {applied[each]} times"
+    for each in story.change_requests:
+        is_approved = story.decisions.get(each.id) == "approve" or each.status in _AFTER_APPROVAL
+        if is_approved and each.status != "applied":
+            yield f"change request {each.id} was approved and is {each.status} ({each.problem})"
+        if applied[each.id] != (each.status == "applied"):
+            yield f"change request {each.id} is {each.status} and was applied {applied[each.id]} times"
 
 
 def made_before_their_time(story: Story) -> Iterator[str]:
     """Yield scheduled changes that were made, or taken back, before they were due."""
-    due = {each.id: each.due_at for each in story.scheduled}
+    dates = {each.id: due_at for each, due_at in story.due}
     for record in story.made:
-        if record.change_request in due and record.at < due[record.change_request] - _CLOCKS_AGREE_TO:
-            yield f"change request {record.change_request} was due at {due[record.change_request]}, made at {record.at}"
+        if record.change_request in dates and record.at < (due_at := dates[record.change_request]) - _CLOCKS_AGREE_TO:
+            yield f"change request {record.change_request} was due at {due_at}, made at {record.at}"
 
 
 def never_made(story: Story) -> Iterator[str]:
     """Yield ends and beginnings that did not come at all. The end of a change that was not made is cancelled."""
     made = {record.id for record in story.made}
-    for each in story.scheduled:
+    for each, due_at in story.due:
         if each.status != "applied" and not (each.status == "cancelled" and each.ends not in made):
-            yield f"change request {each.id} was due at {each.due_at} and is {each.status}"
+            yield f"change request {each.id} was due at {due_at} and is {each.status}"
 
 
 def made_late(story: Story) -> Iterator[str]:
     """Yield what came more than `LATEST` seconds after its time, or after what was broken then was back."""
-    for each, made in made_when_due(story):
-        due = each.due_at.timestamp()
+    for each, due, made in made_when_due(story):
         late = (made - due) - _broken(story, due, made)
         if late > LATEST:
             yield f"change request {each.id} was {made - due:.0f} s late, {late:.0f} s of them with nothing broken"
 
 
-def made_when_due(story: Story) -> Iterator[tuple[Scheduled, float]]:
-    """Each end and beginning, and when it came."""
+def made_when_due(story: Story) -> Iterator[tuple[ChangeRequest, float, float]]:
+    """Each end and beginning, when it was due, and when it came."""
     made = {record.change_request: record.at for record in story.made}
-    for each in story.scheduled:
+    for each, due_at in story.due:
         if each.status == "applied" and each.id in made:
-            yield each, made[each.id].timestamp()
+            yield each, due_at.timestamp(), made[each.id].timestamp()
 
 
 def not_on_their_own_clocks(story: Story) -> Iterator[str]:
     """Yield ends whose time was not counted from the moment when their change was made."""
     made = {record.id: record.at for record in story.made}
-    for each in story.scheduled:
-        if each.ends in made and abs(each.due_at - LASTS - made[each.ends]) > _CLOCKS_AGREE_TO:
-            yield f"the change of {made[each.ends]} was to end at {each.due_at}"
+    for each, due_at in story.due:
+        if each.ends in made and abs(due_at - LASTS - made[each.ends]) > _CLOCKS_AGREE_TO:
+            yield f"the change of {made[each.ends]} was to end at {due_at}"
 
 
 def budgets_exceeded(story: Story) -> Iterator[str]:

@@ -7,12 +7,12 @@ import http.client
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from faults.diary import YES, Attempt, Diary, Outcome, Request
-from lab.http import Answer, Http
+from lab.http import Answer, Http, LoadBalancer
 
 RETRY_SECONDS = 12.0
 """How long a client retries before it does something else and returns to the request later."""
@@ -38,15 +38,15 @@ LOST = Answer(0, {}, None)
 
 
 class Transport:
-    """A client's way to the gateway: one kept connection to each server that `choose_server` yields for a request."""
+    """A client's way to the gateway: one kept connection to each server that the balancer chooses for a request."""
 
-    def __init__(self, choose_server: Callable[[], AbstractContextManager[str]]) -> None:
-        self._choose_server = choose_server
+    def __init__(self, balancer: LoadBalancer) -> None:
+        self._balancer = balancer
         self._connections: dict[str, Http] = {}
 
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One exchange; never raises for a server that went away."""
-        with self._choose_server() as url:
+        with self._balancer.next_server() as url:
             connection = self._connections.setdefault(url, Http(url, timeout=ANSWER_SECONDS))
             try:
                 answer = connection.send(method, path, body, headers)

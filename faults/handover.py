@@ -24,22 +24,17 @@ class Handover:
     change, which must get the same answer and change nothing.
     """
 
-    def __init__(self, http: Transport, people: dict[str, Any], area: Area) -> None:
+    def __init__(self, http: Transport, accounts: dict[str, Any], area: Area) -> None:
         self.findings: list[str] = []
         self._http = http
-        self._login = people["approver"]
-        self._key, self._careful_key = {"X-API-Key": people["keys"][-1]}, people["careful"][-1]
-        self._area = area
+        self._login = accounts["approver"]
+        self._key, self._careful_key = {"X-API-Key": accounts["keys"][-1]}, accounts["careful"][-1]
+        self._held_user, self._changed_user = area.supervised[0], area.people[0]
         self._session: dict[str, str] = {}
         self._name = ""
         self._request = ""
         self._cursor = ""
         self._first_answer = LOST
-
-    @property
-    def objects(self) -> tuple[str, ...]:
-        """The objects it changes."""
-        return (self._area.supervised[0], self._area.people[0])
 
     def begin(self, name: str) -> None:
         """Begin everything; `name` makes the values unique."""
@@ -49,7 +44,7 @@ class Handover:
         # The checks identify the change by its reason.
         careful = {"X-API-Key": self._careful_key, "X-Change-Reason": f"held-{name}"}
         held = {"replace": {"title": f"Held {name}"}}
-        answer = self._expect(202, "PATCH", f"/api/ad/users/{self.objects[0]}", held, careful)
+        answer = self._expect(202, "PATCH", f"/api/ad/users/{self._held_user}", held, careful)
         self._request = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
         self._cursor = self._page("")["nextCursor"]
         self._first_answer = self._change()
@@ -74,7 +69,7 @@ class Handover:
     def _change(self) -> Answer:
         body = {"replace": {"title": f"Repeated {self._name}"}}
         names = {"Idempotency-Key": self._name, "X-Request-Id": "handover", "X-Change-Reason": self._name}
-        return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, self._key | names)
+        return self._expect(200, "PATCH", f"/api/ad/users/{self._changed_user}", body, self._key | names)
 
     def _page(self, cursor: str) -> Any:
         return self._expect(200, "GET", f"/api/ad/users?attributes=cn&pageSize=2{cursor}", None, self._key).body

@@ -4,8 +4,6 @@ Every value written is unique, so that the checker can attribute each change.
 """
 
 import random
-import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,7 +27,7 @@ class NotNow(Exception):
 
 
 class LoadedClient(Client):
-    """One client with an API key, at work until it is told to finish."""
+    """One client, at work until it is told to finish. It asks for changes of supervised objects by its careful key."""
 
     def __init__(
         self, name: str, area: Area, http: Transport, *, key: str, careful_key: str, choices: random.Random
@@ -39,14 +37,14 @@ class LoadedClient(Client):
         self._area = area
         self._key = key
         self._careful_key = careful_key
-        self._finishing = threading.Event()
+        self._is_finishing = False
         self._numbers = 0
         self._created: list[str] = []
         self._actions: dict[Callable[[], Request], int] = {
             self._update: 34, self._create: 12, self._delete_user: 4, self._switch: 12, self._join_or_leave: 12,
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 8, self._update_many: 6,
-            self._create_many: 2, self._update_shared: 6,
-            partial(self._update, supervised=True): 8, partial(self._switch, supervised=True): 3,
+            self._create_many: 2, partial(self._update, [area.shared_user], [area.shared_attribute]): 6,
+            partial(self._update, area.supervised): 8, partial(self._switch, area.supervised): 3,
         }  # fmt: skip
         self._remaining: list[Callable[[], Request]] = []
         self.repeat_everything()
@@ -63,19 +61,18 @@ class LoadedClient(Client):
     @property
     def is_finished(self) -> bool:
         """Whether it has performed every action and knows all results."""
-        return self._finishing.is_set() and self.has_done_everything and not self.unfinished
+        return self._is_finishing and self.has_done_everything and not self.unfinished
 
     def finish(self) -> None:
         """Send no new requests once every action was performed."""
-        self._finishing.set()
+        self._is_finishing = True
 
     def run(self) -> None:
         try:
-            while not self._ended.is_set():
+            while not self._ended.wait(self.choices.uniform(*PAUSE)):
                 self.resume_unfinished()
-                if self._remaining or not self._finishing.is_set():
+                if self._remaining or not self._is_finishing:
                     self._do_something()
-                time.sleep(self.choices.uniform(*PAUSE))
         except BaseException as error:
             self.failure = error
             raise
@@ -95,16 +92,14 @@ class LoadedClient(Client):
         if request.operation.endswith(".create"):
             self._created += [each.key[1] for each in request.effects if each.outcome == "done"]
 
-    def _request(
-        self, operation: str, method: str, path: str, body: Any, *effects: Effect, careful: bool = False
-    ) -> Request:
-        credential = self._careful_key if careful else self._key
+    def _request(self, operation: str, method: str, path: str, body: Any, *effects: Effect) -> Request:
+        is_careful = any(effect.key[1] in self._area.supervised for effect in effects)
+        credential = self._careful_key if is_careful else self._key
         return Request(self._unique(), operation, method, f"/api/ad/{path}", body, list(effects), credential)
 
-    def _act(self, action: str, user: str, body: Any, kind: str, value: str, *, careful: bool = False) -> Request:
+    def _act(self, action: str, user: str, body: Any, kind: str, value: str) -> Request:
         """A request of an action on a user, which gives the user's fact of this kind a value."""
-        path, wanted = f"users/{user}/{action}", Effect((kind, user), value)
-        return self._request(f"users.{action}", "POST", path, body, wanted, careful=careful)
+        return self._request(f"users.{action}", "POST", f"users/{user}/{action}", body, Effect((kind, user), value))
 
     def _unique(self) -> str:
         self._numbers += 1
@@ -128,26 +123,21 @@ class LoadedClient(Client):
         """The action that enables or disables a user, whichever changes something, and what is then true."""
         return ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
 
-    def _update(self, *, supervised: bool = False) -> Request:
-        user = self._one_of(self._area.supervised if supervised else [*self._area.people, *self._created])
+    def _update(self, users: Sequence[str] = (), attributes: Sequence[str] = ATTRIBUTES) -> Request:
+        """Replace an attribute, and sometimes clear another one, of these users or of those who are not supervised."""
+        user = self._one_of(users or [*self._area.people, *self._created])
         value = self._unique()
-        first, second = self.choices.sample(ATTRIBUTES, 2)
+        first, *others = self.choices.sample(attributes, len(attributes))
         effects = [Effect((first, user), value)]
-        body: dict[str, Any] = {"replace": {first: value}}
-        if self.choices.random() < 0.2 and self._fact(second, user):
-            effects.append(Effect((second, user), ABSENT))
-            body["clear"] = [second]
-        return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=supervised)
+        cleared = [name for name in others[:1] if self.choices.random() < 0.2 and self._fact(name, user)]
+        effects += [Effect((name, user), ABSENT) for name in cleared]
+        body = {"replace": {first: value}, "clear": cleared}
+        return self._request("users.update", "PATCH", f"users/{user}", body, *effects)
 
-    def _update_shared(self) -> Request:
-        name, user, value = self._area.shared_attribute, self._one_of([self._area.shared_user]), self._unique()
-        body = {"replace": {name: value}}
-        return self._request("users.update", "PATCH", f"users/{user}", body, Effect((name, user), value))
-
-    def _switch(self, *, supervised: bool = False) -> Request:
-        user = self._one_of(self._area.supervised if supervised else self._area.people)
+    def _switch(self, users: Sequence[str] = ()) -> Request:
+        user = self._one_of(users or self._area.people)
         action, value = self._switched(user)
-        return self._act(action, user, None, "enabled", value, careful=supervised)
+        return self._act(action, user, None, "enabled", value)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
         name, unit = self._unique(), self.choices.choice(self._area.units)
@@ -163,9 +153,8 @@ class LoadedClient(Client):
     def _create_many(self) -> Request:
         if len(self._created) > MAX_CREATED:
             raise NotNow
-        items = [self._new_user(index) for index in range(3)]
-        body = {"items": [item for item, _ in items]}
-        return self._request("users.create", "POST", "users/batch/create", body, *(wanted for _, wanted in items))
+        items, wanted = zip(*map(self._new_user, range(3)), strict=True)
+        return self._request("users.create", "POST", "users/batch/create", {"items": items}, *wanted)
 
     def _delete_user(self) -> Request:
         user = self._one_of(self._created)
@@ -173,15 +162,14 @@ class LoadedClient(Client):
         return self._request("users.delete", "DELETE", f"users/{user}", None, Effect(("exists", user), NO))
 
     def _join_or_leave(self) -> Request:
-        group = self.choices.choice([*self._area.groups, self._area.shared_group])
-        users, (group,) = self._free(self._area.people), self._free([group])
-        some = self.choices.sample(users, min(2, len(users)))
-        wanted = {user: NO if self._fact("member", group, user) == YES else YES for user in some}
-        body = {
-            "add": [user for user, value in wanted.items() if value == YES],
-            "remove": [user for user, value in wanted.items() if value == NO],
-        }
-        effects = (Effect(("member", group, user), value) for user, value in wanted.items())
+        group = self._one_of([self.choices.choice([*self._area.groups, self._area.shared_group])])
+        users = self._free(self._area.people)
+        body: dict[str, list[str]] = {"add": [], "remove": []}
+        effects = []
+        for user in self.choices.sample(users, min(2, len(users))):
+            leaves = self._fact("member", group, user) == YES
+            body["remove" if leaves else "add"].append(user)
+            effects.append(Effect(("member", group, user), NO if leaves else YES))
         return self._request("groups.change-members", "POST", f"groups/{group}/members", body, *effects)
 
     def _reset_password(self) -> Request:
@@ -210,9 +198,11 @@ class LoadedClient(Client):
 
     def _update_many(self) -> Request:
         free, name = self._free(self._area.listed), self.choices.choice(ATTRIBUTES)
-        values = {user: self._unique() for user in self.choices.sample(free, min(BATCH, len(free)))}
-        items = [{"id": user, "replace": {name: value}} for user, value in values.items()]
-        effects = (Effect((name, user), value, index) for index, (user, value) in enumerate(values.items()))
+        items, effects = [], []
+        for index, user in enumerate(self.choices.sample(free, min(BATCH, len(free)))):
+            value = self._unique()
+            items.append({"id": user, "replace": {name: value}})
+            effects.append(Effect((name, user), value, index))
         return self._request("users.update", "POST", "users/batch/update", {"items": items}, *effects)
 
 
@@ -251,15 +241,14 @@ class Approver(Worker):
             waiting = self._send("GET", "/rest/change-requests?status=pending&pageSize=1000")
             if waiting.status in (401, 403):
                 self._headers = {}
-            if waiting.status == 200:
-                lent = []
-                for request in waiting.body["items"]:
-                    if request["target"]["id"] in self._lent:
-                        lent.append({"id": request["id"], "digest": request["digest"]})
-                    elif request["target"]["id"] not in self._leave:
-                        self._decide(request)
-                if lent and self._is_everything_asked():
-                    self._approve_at_once(lent)
+            lent = []
+            for request in waiting.body["items"] if waiting.status == 200 else ():
+                if request["target"]["id"] in self._lent:
+                    lent.append({"id": request["id"], "digest": request["digest"]})
+                elif request["target"]["id"] not in self._leave:
+                    self._decide(request)
+            if lent and self._is_everything_asked():
+                self._approve_at_once(lent)
 
     def _send(self, method: str, path: str, body: Any = None) -> Answer:
         """One exchange in the person's session."""

@@ -20,13 +20,21 @@ import psycopg
 from faults.world import ATTRIBUTES
 from lab.directory import SHOW_DELETED, Directory
 
-TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
-"""Attributes whose versions are counted."""
+TRACKED = {
+    "title": 0xC,
+    "department": 0x2008D,
+    "company": 0x20092,
+    "physicalDeliveryOfficeName": 0x13,
+    "telephoneNumber": 0x14,
+    "info": 0x20051,
+    "userAccountControl": 0x90008,
+    "unicodePwd": 0x9005A,
+    "name": 0x90001,
+}
+"""Attributes whose versions are counted, with their ATTRTYP ([MS-DRSR] 5.16.4, by the default prefix table)."""
 
 Values = dict[str, list[bytes]]
 """The attributes of an object."""
-Steps = dict[tuple[str, str], int]
-"""By how much a change raises a version, by attribute and shape: `set`, `swap`, `clear`; for names `rename`, `move`."""
 
 _HEADER, _ROW = struct.Struct("<QII"), struct.Struct("<IIq16sqq")  # [MS-DRSR] 5.153, [MS-ADTS] 3.1.1.1.9
 
@@ -35,10 +43,16 @@ _HEADER, _ROW = struct.Struct("<QII"), struct.Struct("<IIq16sqq")  # [MS-DRSR] 5
 class ObservedObject:
     """An object in the directory. `versions` has those of the tracked attributes."""
 
-    dn: str
-    is_deleted: bool
     values: Values
     versions: dict[str, int]
+
+    @property
+    def dn(self) -> str:
+        return self.text("distinguishedName")
+
+    @property
+    def is_deleted(self) -> bool:
+        return "isDeleted" in self.values
 
     def text(self, name: str) -> str:
         """The first value, empty when there is none."""
@@ -48,25 +62,26 @@ class ObservedObject:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the operations log. The client gave its `request`, with the number of its attempt, as the `reason`.
-
-    `reason`, `completed_at` and `evidence` are for people who investigate.
-    """
+    """A record of the operations log. `completed_at` and `evidence` are for people who investigate."""
 
     id: str
     at: datetime
     operation: str
-    request: str
+    reason: str
     target: str | None
     target_dn: str | None
     changes: list[dict[str, Any]]
     outcome: str
     change_request: str | None
     index: int | None
-    reason: str
     completed_at: datetime | None
     server: str | None
     evidence: dict[str, Any] | None
+
+    @property
+    def request(self) -> str:
+        """The request that it is of: the client gave that as the reason, with the number of the attempt."""
+        return self.reason.partition(".")[0]
 
     @property
     def is_made(self) -> bool:
@@ -84,21 +99,25 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Scheduled:
-    """A change request with a time; an end has the record of the change that it `ends`."""
+class ChangeRequest:
+    """A change request, with its time if it has one; an end has the record of the change that it `ends`."""
 
     id: str
     status: str
-    due_at: datetime
-    ends: str | None
+    problem: dict[str, Any] | None = None
+    due_at: datetime | None = None
+    ends: str | None = None
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """By how much one change of each shape raises an attribute's version, measured on sample objects."""
+    """By how much changes raise versions, measured on sample objects.
 
-    attids: dict[str, int]
-    steps: Steps
+    `steps` has them by attribute and the shape of the change: `set`, `swap`, `clear`; for names `rename` and `move`.
+    `created` are the versions of a new user.
+    """
+
+    steps: dict[tuple[str, str], int]
     created: dict[str, int]
 
 
@@ -106,18 +125,15 @@ def calibrate(directory: Directory, unit: str) -> Calibration:
     """Make one change of each shape as the gateway writes it, and measure how it raises versions."""
     unit = directory.add_unit("Sample", parent=unit)
     user, other = directory.add_user(parent=unit), directory.add_unit("Other", parent=unit)
-    attids = {"unicodePwd": _UNICODE_PWD, "name": _NAME}
-    steps: Steps = {}
+    steps: dict[tuple[str, str], int] = {}
 
-    def versions_of(target: UUID) -> dict[int, int]:
+    def versions_of(target: UUID) -> dict[str, int]:
         return _versions(directory.read(target, "replPropertyMetaData"))
 
     def measure(name: str, shape: str, change: Callable[[], object]) -> None:
-        before = versions_of(user)
+        before = versions_of(user)[name]
         change()
-        raised = {attid: version - before.get(attid, 0) for attid, version in versions_of(user).items()}
-        changed = (attid for attid, by in raised.items() if by and attid not in (_UNICODE_PWD, _NAME))
-        steps[name, shape] = raised[attids.setdefault(name, next(changed, 0))]
+        steps[name, shape] = versions_of(user)[name] - before
 
     def swap(name: str, old: str, new: str) -> Callable[[], object]:
         changes = [(ldap.MOD_DELETE, name, [old.encode()]), (ldap.MOD_ADD, name, [new.encode()])]
@@ -132,32 +148,21 @@ def calibrate(directory: Directory, unit: str) -> Calibration:
     measure("unicodePwd", "swap", partial(directory.modify, user, unicodePwd='"Sample-Pass-1"'.encode("utf-16-le")))
     measure("name", "rename", partial(directory.rename, user, "Sample renamed"))
     measure("name", "move", partial(directory.move, user, parent=other))
-    created = _named(versions_of(directory.add_user(parent=unit, userAccountControl="514")), attids)
+    created = versions_of(directory.add_user(parent=unit, userAccountControl="514"))
     directory.delete(unit, recursive=True)
-    return Calibration(attids, steps, created)
+    if not all(steps.values()):
+        raise RuntimeError(f"a change raised no version: {steps}")
+    return Calibration(steps, created)
 
 
-_UNICODE_PWD, _NAME = 0x9005A, 0x90001  # their attids, [MS-ADA3] and [MS-DRSR] 5.16.4
-
-
-def read_objects(
-    directory: Directory, base: str, guids: Iterable[str], calibration: Calibration
-) -> dict[str, ObservedObject]:
+def read_objects(directory: Directory, base: str, guids: Iterable[str]) -> dict[str, ObservedObject]:
     """Read all objects below the base, and the deleted ones among `guids`, by objectGUID."""
     names = ("*", "replPropertyMetaData", "objectGUID")
     found = {_guid_of(values): values for values in directory.search("(objectClass=*)", *names, base=base).values()}
     for guid in set(guids) - set(found):
         with suppress(ldap.NO_SUCH_OBJECT):
             found[guid] = directory.read(UUID(guid), *names, deleted=True)
-    return {
-        guid: ObservedObject(
-            values["distinguishedName"][0].decode(),
-            values.get("isDeleted") == [b"TRUE"],
-            values,
-            _named(_versions(values), calibration.attids),
-        )
-        for guid, values in found.items()
-    }
+    return {guid: ObservedObject(values, _versions(values)) for guid, values in found.items()}
 
 
 def find_deleted_objects(directory: Directory, base: str) -> set[str]:
@@ -177,15 +182,13 @@ def _guid_of(values: Values) -> str:
     return str(UUID(bytes_le=values["objectGUID"][0]))
 
 
-def _named(versions: dict[int, int], attids: dict[str, int]) -> dict[str, int]:
-    return {name: versions.get(attid, 0) for name, attid in attids.items()}
-
-
-def _versions(values: Values) -> dict[int, int]:
+def _versions(values: Values) -> dict[str, int]:
+    """The versions of the tracked attributes, 0 for one that the object never had."""
     blob = values["replPropertyMetaData"][0]
     count = _HEADER.unpack_from(blob)[1]
     rows = _ROW.iter_unpack(blob[_HEADER.size : _HEADER.size + count * _ROW.size])
-    return {attid: version for attid, version, *_ in rows}
+    versions = {identifier: version for identifier, version, *_ in rows}
+    return {name: versions.get(identifier, 0) for name, identifier in TRACKED.items()}
 
 
 class Database:
@@ -197,8 +200,8 @@ class Database:
     def changes(self) -> list[Record]:
         """The log's records of changes, oldest first."""
         rows = self._rows(
-            "SELECT id, at, operation, reason, reason AS request, target_id AS target, target_dn, changes, outcome,"
-            ' change_request_id AS change_request, batch_index AS "index", completed_at, server, evidence'
+            "SELECT id, at, operation, coalesce(reason, '') AS reason, target_id AS target, target_dn, changes,"
+            ' outcome, change_request_id AS change_request, batch_index AS "index", completed_at, server, evidence'
             " FROM audit_operationrecord"
             " WHERE operation NOT LIKE '%.read' AND operation NOT LIKE '%.search' ORDER BY id"
         )
@@ -220,15 +223,10 @@ class Database:
         )
         return [(row["id"], row["state"], len(row["accounts"]), row["results"]) for row in rows]
 
-    def change_requests(self) -> dict[str, tuple[str, str | None]]:
-        """The status and problem code of each change request, by id."""
-        rows = self._rows("SELECT id, status, problem FROM approvals_changerequest")
-        return {row["id"]: (row["status"], (row["problem"] or {}).get("code")) for row in rows}
-
-    def scheduled(self) -> list[Scheduled]:
-        """The changes for later, and the ends of those for a while."""
-        rows = self._rows("SELECT id, status, due_at, ends FROM approvals_changerequest WHERE due_at IS NOT NULL")
-        return [Scheduled(**row) for row in rows]
+    def change_requests(self) -> list[ChangeRequest]:
+        """All of them: those for later and the ends of those for a while, too."""
+        rows = self._rows("SELECT id, status, problem, due_at, ends FROM approvals_changerequest")
+        return [ChangeRequest(**row) for row in rows]
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
         """The rows of a query, whose columns have the same types on both databases."""
@@ -248,11 +246,9 @@ _JSON = ("changes", "evidence", "accounts", "problem")
 
 
 def _converted(name: str, value: Any) -> Any:
-    """Convert what SQLite has as text, and cut the number of the attempt off a request."""
-    if name == "request":
-        return (value or "").partition(".")[0]
+    """Convert what SQLite has as text, and identifiers to their usual form."""
     if name in _IDENTIFIERS and value is not None:
-        return str(value if isinstance(value, UUID) else UUID(value))
+        return str(UUID(str(value)))
     if isinstance(value, str) and name in _MOMENTS:
         return datetime.fromisoformat(f"{value}+00:00")
     return json.loads(value) if isinstance(value, str) and name in _JSON else value

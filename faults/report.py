@@ -78,7 +78,7 @@ def _ends(result: Result) -> Iterator[str]:
     )
     yield from _scheduled(result)
     records = _counted(record.outcome for record in result.story.records)
-    change_requests = _counted(status for status, _ in result.story.change_requests.values())
+    change_requests = _counted(each.status for each in result.story.change_requests)
     yield f"\nRecords by outcome: {records}. Change requests: {change_requests}."
     servers = {record.server for record in result.story.made if record.server}
     if len(servers) > 1:
@@ -89,8 +89,8 @@ def _ends(result: Result) -> Iterator[str]:
 def _scheduled(result: Result) -> Iterator[str]:
     story = result.story
     late: dict[str, list[float]] = {"ends": [], "beginnings": []}
-    for each, at in made_when_due(story):
-        late["ends" if each.ends else "beginnings"].append(at - each.due_at.timestamp())
+    for each, due, came in made_when_due(story):
+        late["ends" if each.ends else "beginnings"].append(came - due)
     if not late["ends"]:
         return
     yield "\n| Scheduled | Times | Late by, s (median, 99 in 100, longest) |\n|---|---:|---:|"

@@ -4,87 +4,81 @@ Meanwhile `campaign` breaks the gateway, or `upgrade` replaces it.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 from uuid import UUID
 
 from faults.checks import Story
-from faults.client import Transport, working
+from faults.client import Transport
 from faults.lending import NO_LENDING, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
-from faults.world import make_areas
-from lab.directory import Directory
+from faults.world import ATTRIBUTES, make_areas
+from lab.domain import Domain, wait_until_replicated
+from lab.http import LoadBalancer
 
 UNDER_WAY = ("approved", "applying", "unknown")
 """States of change requests that are still being processed."""
 
 
 class Scene:
-    """An organizational unit for each client, and the objects there before the load.
+    """An organizational unit for each key of the accounts, the objects there before the load, and who will work there.
 
-    `spare` are areas for other workers. `wait_until_replicated` waits until all domain controllers have all changes.
+    `spare` are the areas beyond those of the clients, for other workers. `domains` has the domain by each of its domain
+    controllers.
     """
 
     def __init__(
         self,
-        directory: Directory,
-        database: Database,
+        domains: Sequence[Domain],
+        database_url: str,
+        accounts: dict[str, Any],
+        balancer: LoadBalancer,
         *,
         seed: int,
         clients: int,
-        spare: int = 0,
         lending: Lending = NO_LENDING,
-        wait_until_replicated: Callable[[], None] = lambda: None,
     ) -> None:
-        self.clients: list[LoadedClient] = []
-        self.lenders: list[Lender] = []
-        self.database = database
-        self._directory = directory
-        self._seed = seed
-        self._base = directory.add_unit(f"Campaign {seed}")
-        areas = make_areas(directory, self._base, clients + spare)
-        self._lending = lending
-        self._guests = make_guests(directory, self._base, lending)
-        self._areas, self.spare = areas[:clients], areas[clients:]
-        self._calibration = calibrate(directory, self._base)
-        self._known_objects: set[str] = set()
-        self._wait_until_even = wait_until_replicated
+        self.database = Database(database_url)
+        self._domains = domains
+        self._directory = directory = domains[0].connect()
+        self._base = base = directory.add_unit(f"Campaign {seed}")
+        areas = make_areas(directory, base, len(accounts["keys"]))
+        guests = make_guests(directory, base, lending)
+        self._calibration = calibrate(directory, base)
         self._settle()
-        self._before = read_objects(directory, self._base, (), self._calibration)
-        self._deleted_before = find_deleted_objects(directory, self._base)
-
-    @contextmanager
-    def load(
-        self, people: dict[str, Any], connect: Callable[[], Transport], *, leave: Collection[str] = ()
-    ) -> Iterator[Approver]:
-        """Run clients and an approver within the block; the approver leaves the objects in `leave` alone."""
+        self._before = read_objects(directory, base, ())
+        self._deleted_before = find_deleted_objects(directory, base)
+        self.spare = areas[clients:]
         self.clients = [
             LoadedClient(
                 f"client{number}",
                 area,
-                connect(),
-                key=people["keys"][number],
-                careful_key=people["careful"][number],
-                choices=random.Random(f"{self._seed}-{number}"),
+                Transport(balancer),
+                key=accounts["keys"][number],
+                careful_key=accounts["careful"][number],
+                choices=random.Random(f"{seed}-{number}"),
             )
-            for number, area in enumerate(self._areas)
+            for number, area in enumerate(areas[:clients])
         ]
         self.lenders = [
-            Lender(f"lent-{number}", connect(), people, guests, lending=self._lending, seed=f"{self._seed}-{number}")
-            for number, guests in enumerate(self._guests)
+            Lender(f"lent-{number}", Transport(balancer), accounts, of_one, lending=lending, seed=f"{seed}-{number}")
+            for number, of_one in enumerate(guests)
         ]
-        approver = Approver(
-            connect(),
-            login=people["approver"],
-            choices=random.Random(f"{self._seed}-approver"),
-            leave=leave,
-            lent={each.group for each in self._guests},
+        self._approver = Approver(
+            Transport(balancer),
+            login=accounts["approver"],
+            choices=random.Random(f"{seed}-approver"),
+            leave={user for area in self.spare for user in area.supervised},
+            lent={each.group for each in guests},
             is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
         )
-        with working(*self.clients, approver, *self.lenders):
-            yield approver
+        self.workers = [*self.clients, self._approver, *self.lenders]
+
+    def close(self) -> None:
+        """End its connection to the directory."""
+        self._directory.close()
 
     def require_working(self) -> None:
         """Raise RuntimeError if a client itself has failed."""
@@ -97,13 +91,12 @@ class Scene:
         return (
             bool(self.database.open_records())
             or any(state != "completed" for _, state, _, _ in self.database.runs())
-            or bool(self.requests_under_way())
-            or any(each.status in ("scheduled", "overdue") for each in self.database.scheduled())
+            or any(each.status in (*UNDER_WAY, "scheduled", "overdue") for each in self.database.change_requests())
         )
 
-    def requests_under_way(self) -> list[str]:
+    def requests_under_way(self) -> set[str]:
         """The change requests that are still being processed."""
-        return [each for each, (status, _) in self.database.change_requests().items() if status in UNDER_WAY]
+        return {each.id for each in self.database.change_requests() if each.status in UNDER_WAY}
 
     def find_settleable(self, old: Collection[str]) -> Iterator[str]:
         """Yield the open ones of these records whose object exists, so that the gateway could settle them."""
@@ -112,34 +105,37 @@ class Scene:
             if record in old and (target is None or self._directory.exists(UUID(target))):
                 yield f"record {record} about {target}"
 
-    def story(self, approver: Approver) -> Story:
+    def story(self) -> Story:
         """Collect everything to compare."""
         self._settle()
         records = self.database.changes()
         deleted = find_deleted_objects(self._directory, self._base) - self._deleted_before
-        self._known_objects = (
-            {record.target for record in records if record.target is not None} | set(self._before) | deleted
-        )
+        known = {record.target for record in records if record.target} | deleted | set(self._before)
         return Story(
             diaries=[each.diary for each in self.clients],
             records=records,
             before=self._before,
-            after=self.read_objects(self._directory),
+            after=read_objects(self._directory, self._base, known),
             calibration=self._calibration,
-            decisions=approver.decisions,
+            decisions=self._approver.decisions,
             change_requests=self.database.change_requests(),
             runs=self.database.runs(),
             can_sign_in=frozenset(self._passwords_that_work()),
-            scheduled=self.database.scheduled(),
         )
 
-    def _settle(self) -> None:
-        self._wait_until_even()
-        self._directory.reconnect()  # a domain controller may have closed it meanwhile
+    def differences(self, story: Story) -> Iterator[str]:
+        """Yield the objects of a story, just told, on which the domain controllers differ."""
+        for domain in self._domains[1:]:
+            with closing(domain.connect()) as directory:
+                other = read_objects(directory, self._base, story.after)
+            for guid in story.after.keys() | other.keys():
+                one, two = _replicated_state(story.after.get(guid)), _replicated_state(other.get(guid))
+                if one != two:
+                    yield f"{guid}: {one} and {two}"
 
-    def read_objects(self, directory: Directory) -> Mapping[str, ObservedObject]:
-        """Read all objects of the story from a domain controller."""
-        return read_objects(directory, self._base, self._known_objects, self._calibration)
+    def _settle(self) -> None:
+        wait_until_replicated(self._domains)
+        self._directory.reconnect()  # a domain controller may have closed it meanwhile
 
     def _passwords_that_work(self) -> Iterator[tuple[str, str]]:
         for each in self.clients:
@@ -147,3 +143,11 @@ class Scene:
                 for password in values if kind == "password" else ():
                     if self._directory.can_sign_in(UUID(objects[0]), password):
                         yield objects[0], password
+
+
+def _replicated_state(seen: ObservedObject | None) -> object:
+    """The part of an object that all domain controllers must agree on."""
+    if seen is None or seen.is_deleted:
+        return "gone"
+    names = (*ATTRIBUTES, "userAccountControl", "member")
+    return seen.dn.lower(), sorted(seen.versions.items()), [sorted(seen.values.get(name, ())) for name in names]

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -34,26 +34,15 @@ class Servers(LiveGateway):
         self.domains = [domain]
         self.proxy = proxy
         self.stores = stores
-        self._watched = (stores.redis, *self.services)
+        self.directory_urls = [proxy.url]
+        self.watched = [stores.redis, *self.services]
+        """The services that are supervised."""
         self._ended = threading.Event()
-
-    @property
-    def directory_urls(self) -> Sequence[str]:
-        """The domain controller behind the proxy."""
-        return [self.proxy.url]
 
     def start(self) -> None:
         """Start web and worker, wait for them, and supervise all servers from now on."""
         super().start()
-        supervise_in_background(self._watched, self._ended)
-
-    def wait_until_ready(self) -> None:
-        """Wait until the web server answers."""
-        self.web.wait_until_ready()
-
-    def unexpected_ends(self) -> list[str]:
-        """The ends of processes that nobody had killed."""
-        return [each for service in self._watched for each in service.unexpected_ends]
+        supervise_in_background(self.watched, self._ended)
 
     def stop(self) -> None:
         """Stop everything that was started here."""

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -27,7 +26,6 @@ import psycopg
 from faults.checks import CHECKS, Story
 from faults.client import Transport, Worker, working
 from faults.handover import Handover, Reader
-from faults.observed import Database
 from faults.scene import Scene
 from faults.servers import SETTINGS
 from lab.accounts.making import make_accounts
@@ -41,16 +39,6 @@ from lab.waiting import wait_until
 TIMEOUT = 300.0
 """Seconds. Generous, since the machine may be busy."""
 _ERROR_LINE = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Result:
-    """Findings by target, answers by status, and the seconds that each stage and the slowest write to the log took."""
-
-    findings: dict[str, list[str]]
-    answers: Counter[int]
-    stages: dict[str, float]
-    longest_write: float
 
 
 def make_host(name: str, release: Release, folder: Path, settings: Mapping[str, str]) -> LiveGateway:
@@ -108,41 +96,41 @@ def logged_errors(host: LiveGateway) -> Iterator[str]:
             yield from (f"{service.name}: {line}" for line in _ERROR_LINE.findall(service.log_file.read_text()))
 
 
-def run_upgrade(plan: argparse.Namespace, before: Release, domain: Domain, stores: Stores, folder: Path) -> Result:
-    """Upgrade from the previous release to this tree and back, on an empty database; logs stay in the folder.
+def run_upgrade(
+    plan: argparse.Namespace, before: Release, domain: Domain, stores: Stores, folder: Path
+) -> dict[str, list[str]]:
+    """Upgrade from the previous release to this tree and back, and print what happens; logs stay in the folder.
 
-    The plan has the arguments of the command.
+    The plan has the arguments of the command. Return the findings by target.
     """
-    settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
-    releases = {"old": before, "new": THIS_TREE, "old-again": before}
-    old, new, old_again = hosts = [make_host(name, release, folder, settings) for name, release in releases.items()]
-    balancer = LoadBalancer()
-    stages: dict[str, float] = {}
-
-    @contextmanager
-    def stage(name: str, *, rounds: int = plan.rounds) -> Iterator[None]:
-        """Note how long it takes until everything has happened, and the clients have done that many rounds since."""
-        started = time.monotonic()
-        yield
-        for _ in range(rounds):
-            run_round(scene)
-        stages[name] = time.monotonic() - started
-
     with ExitStack() as stack:
+        settings = gateway_settings(folder, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
+        releases = {"old": before, "new": THIS_TREE, "old-again": before}
+        old, new, old_again = hosts = [make_host(name, release, folder, settings) for name, release in releases.items()]
         for host in hosts:
             stack.callback(host.stop)
-        directory = stack.enter_context(closing(domain.connect()))
-        scene = Scene(directory, Database(stores.database_url), seed=plan.seed, clients=plan.clients, spare=1)
+        balancer = LoadBalancer()
+
+        @contextmanager
+        def stage(name: str, *, rounds: int = plan.rounds) -> Iterator[None]:
+            """Print how long it takes until everything has happened and clients have done that many rounds since."""
+            started = time.monotonic()
+            yield
+            for _ in range(rounds):
+                run_round(scene)
+            print(f"{time.monotonic() - started:6.1f} s  {name}", flush=True)
+
         with stage("the release before on its own tables", rounds=0):
             old.manage("migrate", "-v0")
             write_long_log(old, plan.records)
-            people = make_accounts(old, domain, urls=[domain.url], clients=plan.clients + 1)
+            accounts = make_accounts(old, domain, urls=[domain.url], clients=plan.clients + 1)
+            scene = Scene([domain], stores.database_url, accounts, balancer, seed=plan.seed, clients=plan.clients)
+            stack.enter_context(closing(scene))
             old.start()
             balancer.use(old.base_url)
-        connect = partial(Transport, balancer.next_server)
-        handover = Handover(connect(), people, scene.spare[0])
-        reader, writer = Reader(connect(), people["keys"][-1]), WriterBeside(stores.database_url)
-        with scene.load(people, connect, leave=handover.objects) as approver, working(reader):
+        handover = Handover(Transport(balancer), accounts, scene.spare[0])
+        reader, writer = Reader(Transport(balancer), accounts["keys"][-1]), WriterBeside(stores.database_url)
+        with working(*scene.workers, reader):
             handover.begin("old")
             with stage("the tables change under it"), working(writer):
                 new.manage("migrate", "-v0")
@@ -163,10 +151,14 @@ def run_upgrade(plan: argparse.Namespace, before: Release, domain: Domain, store
                 handover.finish()
             with stage("everything comes to its end", rounds=0):
                 wait_for_end(scene)
-        story = scene.story(approver)
+        story = scene.story()
         for host in (new, old_again):
             host.manage("verify_operations_log")
-    findings = {name: list(check(story)) for name, check in CHECKS.items()} | {
+    statuses = Counter(each.status for request in story.requests for each in request.attempts)
+    statuses.update(status for _, status in reader.answers)
+    print("Answers:", ", ".join(f"{count} × {status or 'connection lost'}" for status, count in statuses.most_common()))
+    print(f"The slowest write to the log while its tables changed: {writer.longest:.2f} s")
+    return {name: list(check(story)) for name, check in CHECKS.items()} | {
         "reads that were not answered": list(reader.findings),
         "changes that were not answered": list(unanswered(story)),
         "what was begun and not finished": handover.findings,
@@ -174,8 +166,6 @@ def run_upgrade(plan: argparse.Namespace, before: Release, domain: Domain, store
         "writes while the tables changed": [] if writer.count > 10 else [str(writer.count)],
         "errors in a process's log": [each for host in hosts for each in logged_errors(host)],
     }
-    answers = Counter(each.status for request in story.requests for each in request.attempts)
-    return Result(findings, answers + Counter(status for _, status in reader.answers), stages, writer.longest)
 
 
 def run_round(scene: Scene) -> None:
@@ -209,18 +199,6 @@ def _wait(scene: Scene, is_over: Callable[[], bool]) -> None:
     wait_until(is_over_and_well, TIMEOUT, "the clients wait in vain")
 
 
-def report(result: Result) -> Iterator[str]:
-    """Render the result as lines."""
-    for name, seconds in result.stages.items():
-        yield f"{seconds:6.1f} s  {name}"
-    answers = ", ".join(f"{count} × {status or 'connection lost'}" for status, count in result.answers.most_common())
-    yield f"Answers: {answers}"
-    yield f"The slowest write to the log while its tables changed: {result.longest_write:.2f} s"
-    for name, found in result.findings.items():
-        yield f"{len(found):6}    {name}"
-        yield from (f"            {each}" for each in found[:12])
-
-
 def main() -> int:
     """Return 0 if there are no findings."""
     formatter = argparse.ArgumentDefaultsHelpFormatter
@@ -240,9 +218,10 @@ def main() -> int:
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
     print(f"From {before.name}, seed {plan.seed}, logs in {folder}", flush=True)
     with running_domain(folder / "domain") as domain, running_stores(folder, database="postgresql") as stores:
-        result = run_upgrade(plan, before, domain, stores, folder)
-    print("\n".join(report(result)))
-    if any(result.findings.values()):
+        findings = run_upgrade(plan, before, domain, stores, folder)
+    for name, found in findings.items():
+        print(f"{len(found):6}    {name}", *found[:12], sep=f"\n{'':12}")
+    if any(findings.values()):
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -3,7 +3,7 @@
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -89,12 +89,10 @@ class Cluster(Commands):
         nginx = ["nginx", "-c", str(self._nginx_configuration(disks["balancer"])), "-g", "user root;"]
         self.balancer = self._machine("balancer", nginx, disks, lambda: is_healthy(self.base_url))
         self._redis_machines = [*self.redis_servers, *self.sentinels]
-        self.machines = [*self._redis_machines, *self.workers, *self.webs, self.balancer]
-
-    @property
-    def directory_urls(self) -> Sequence[str]:
-        """The URLs of both domain controllers, in order."""
-        return [controller.url for controller in self.controllers]
+        self._gateway_machines = [*self.workers, *self.webs, self.balancer]
+        self.watched = [machine.service for machine in (*self._redis_machines, *self._gateway_machines)]
+        """The services that are supervised."""
+        self.directory_urls = [controller.url for controller in self.controllers]
 
     @property
     def gateways(self) -> list[Host]:
@@ -103,12 +101,11 @@ class Cluster(Commands):
 
     def start(self) -> None:
         """Start the gateway and its balancer, and supervise all processes from now on."""
-        gateway = self.machines[len(self._redis_machines) :]
-        for machine in gateway:
+        for machine in self._gateway_machines:
             machine.service.start()
-        for machine in gateway:
+        for machine in self._gateway_machines:
             machine.service.wait_until_ready(600)
-        supervise_in_background([machine.service for machine in self.machines], self._ended)
+        supervise_in_background(self.watched, self._ended)
 
     def start_redis(self) -> None:
         """Start the Redis servers and their Sentinels."""
@@ -125,19 +122,11 @@ class Cluster(Commands):
         index = self.redis.hosts.index(primary)
         return self.redis_servers[index], self.sentinels[index]
 
-    def wait_until_ready(self) -> None:
-        for machine in self.machines:
-            machine.service.wait_until_ready(300)
-
-    def unexpected_ends(self) -> list[str]:
-        """The ends of processes that nobody had killed."""
-        return [each for machine in self.machines for each in machine.service.unexpected_ends]
-
     def stop(self) -> None:
         """Stop everything that was started here."""
         self._ended.set()
-        for machine in reversed(self.machines):
-            machine.service.stop()
+        for service in reversed(self.watched):
+            service.stop()
 
     def _name_hosts(self) -> None:
         realm = "corp.example.test"

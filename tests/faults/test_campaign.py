@@ -16,9 +16,9 @@ import pytest
 from faults.campaign import Plan, Result, run_campaign
 from faults.checks import CHECKS, Story
 from faults.diary import Outcome, Request
-from faults.kinds import BUSY, kinds_on
+from faults.kinds import BUSY, KINDS
 from faults.lending import BURST
-from faults.observed import Record, Scheduled
+from faults.observed import ChangeRequest, Record
 from faults.report import report
 from faults.servers import OPERATION_SECONDS, running_servers
 from lab.accounts.making import BUDGET
@@ -57,7 +57,7 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
             )
             kinds = [
                 replace(kind, seconds=(min(kind.seconds[0], LONGEST), min(kind.seconds[1], LONGEST)))
-                for kind in kinds_on(DATABASE)
+                for kind in KINDS[DATABASE]
             ]
             campaign = run_campaign(plan, directory, site=site, kinds=kinds)
             if any(campaign.findings.values()):
@@ -191,15 +191,17 @@ def test_a_refused_change_that_was_made_is_noticed(story: Story) -> None:
         ("runs not completed", lambda story: replace(story, runs=[*story.runs, ("run", "completed", 3, 2)])),
         (
             "approved changes not applied, or applied twice",
-            lambda story: replace(story, change_requests={"one": ("failed", "AD.Directory.Unavailable")}),
+            lambda story: replace(story, change_requests=[ChangeRequest("one", "failed")]),
         ),
         (
             "approved changes not applied, or applied twice",
-            lambda story: replace(story, change_requests={"one": ("pending", None)}, decisions={"one": "approve"}),
+            lambda story: replace(
+                story, change_requests=[ChangeRequest("one", "pending")], decisions={"one": "approve"}
+            ),
         ),
         (
             "approved changes not applied, or applied twice",
-            lambda story: replace(story, change_requests={"one": ("applied", None)}),
+            lambda story: replace(story, change_requests=[ChangeRequest("one", "applied")]),
         ),
     ],
 )
@@ -220,7 +222,8 @@ def test_what_does_not_come_at_its_time_is_noticed(story: Story, name: str, due_
     _, record = some_update(story)
     made = replace(record, change_request="end")
     due_at = made.at + timedelta(seconds=due_after)
-    told = replace(without(story, record), scheduled=[Scheduled("end", status, due_at, record.id)], faults=[])
+    end = ChangeRequest("end", status, None, due_at, record.id)
+    told = replace(without(story, record), change_requests=[end], faults=[])
     told = replace(told, records=[*told.records, made])
     assert findings(name, told)
     at = made.at.timestamp()
@@ -231,7 +234,7 @@ def test_what_does_not_come_at_its_time_is_noticed(story: Story, name: str, due_
 def test_a_budget_that_is_exceeded_is_noticed(story: Story) -> None:
     _, record = some_update(story)
     record = replace(record, change_request=None)
-    made = [replace(record, id=str(number), request=f"{BURST}-{number}") for number in range(BUDGET + 1)]
+    made = [replace(record, id=str(number), reason=f"{BURST}-{number}") for number in range(BUDGET + 1)]
     assert findings("budgets exceeded", replace(story, records=made))
     made[0] = replace(made[0], change_request="approved")
     assert not findings("budgets exceeded", replace(story, records=made))

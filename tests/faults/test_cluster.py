@@ -1,7 +1,6 @@
 """The parts of `make cluster`: hosts that are namespaces, and a plan in which everything happens."""
 
 import os
-import random
 import re
 import subprocess
 import sys
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core.redis.urls import sentinels_of
-from faults.cluster.kinds import KINDS
-from faults.kinds import plan_faults
+from faults.campaign import Plan, plan_faults
+from faults.cluster.kinds import CLUSTER_KINDS
 from lab.cluster.network import Host
 from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, public_name
 from lab.commands import PROJECT
@@ -126,5 +125,5 @@ def test_redis_is_set_up_as_the_files_for_a_deployment_have_it(tmp_path: Path) -
 
 
 def test_every_kind_of_fault_happens_once_before_any_comes_twice() -> None:
-    faults = plan_faults(random.Random(1), kinds=KINDS, count=len(KINDS), pace=1, patience=1)  # noqa: S311
-    assert {fault.kind.name for fault in faults} == {kind.name for kind in KINDS}
+    faults = plan_faults(Plan(len(CLUSTER_KINDS), "a cluster"), CLUSTER_KINDS)
+    assert {fault.kind.name for fault in faults} == {kind.name for kind in CLUSTER_KINDS}

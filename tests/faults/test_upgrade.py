@@ -6,7 +6,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from directory.models import DirectoryConnection
 from faults.checks import CHECKS
 from faults.client import Transport, working
 from faults.handover import Handover, Reader
-from faults.observed import Database
 from faults.scene import Scene
 from faults.upgrade import logged_errors, make_host, run_round, unanswered, wait_for_end
 from lab.domain import Domain
@@ -56,23 +54,21 @@ def test_the_release_before_is_unpacked(before: Release) -> None:
 def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway: LiveGateway, domain: Domain) -> None:
     connection = make_connection(domain)
     keys = [make_integration(connection).value for _ in range(2)]
-    people = {
+    accounts = {
         "keys": keys,
         "careful": [_make_careful(connection) for _ in range(2)],
         "approver": {"username": make_person(may=["approvals.decide_change"]).username, "password": PASSWORD},
     }
     balancer = LoadBalancer()
     new = live_gateway.base_url
-    with closing(domain.connect()) as directory:
-        scene = Scene(directory, Database(live_database_url()), seed=1, clients=1, spare=1)
-        handover = Handover(Transport(balancer.next_server), people, scene.spare[0])
-        reader = Reader(Transport(balancer.next_server), keys[-1])
+    with closing(Scene([domain], live_database_url(), accounts, balancer, seed=1, clients=1)) as scene:
+        handover = Handover(Transport(balancer), accounts, scene.spare[0])
+        reader = Reader(Transport(balancer), keys[-1])
         old.start()
         balancer.use(old.base_url)
         handover.begin("old")
         balancer.use(old.base_url, new)
-        connect = partial(Transport, balancer.next_server)
-        with scene.load(people, connect, leave=handover.objects) as deciding, working(reader):
+        with working(*scene.workers, reader):
             run_round(scene)
             balancer.use(new)
             handover.finish()
@@ -81,7 +77,7 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
             live_gateway.worker.stop()
             handover.finish()
             wait_for_end(scene)
-        story = scene.story(deciding)
+        story = scene.story()
     found = {name: list(check(story)) for name, check in CHECKS.items()}
     found["not answered"] = [*unanswered(story), *reader.findings]
     found["not finished"] = handover.findings
