@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from core.secrets.private_files import make_private_by_default
-from demo.supervisor import Console, ShownService, Stopped, Supervisor
+from demo.supervisor import ShownService, Stopped, Supervisor, say
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
 from lab.http import Http, is_healthy
 from lab.processes import run
-from lab.redis import is_redis_answering, redis_command
+from lab.redis import RedisServer
 from lab.samba.controller import (
     BASE_DN,
     SERVICE_ACCOUNT,
@@ -63,12 +63,11 @@ class CannotRun(RuntimeError):
 class Demonstration:
     """One run: the domain controller, Redis unless one is given, the gateway's database, worker and web server."""
 
-    def __init__(self, console: Console, supervisor: Supervisor, scratch: Path) -> None:
-        self._console = console
+    def __init__(self, supervisor: Supervisor, scratch: Path) -> None:
         self._supervisor = supervisor
         self._port = _port(os.environ.get("PORT", "8000"))
         self._base_url = f"http://{HOST}:{self._port}"
-        self._credentials = _read_credentials()
+        self._credentials = read_credentials()
         self._controller = DomainController(DOMAIN, self._choose_address())
         socket = DIRECTORY / "redis.sock"
         self._redis_socket = socket if len(os.fsencode(socket)) < MAX_SOCKET_PATH else scratch / "redis.sock"
@@ -79,19 +78,17 @@ class Demonstration:
         started = time.monotonic()
         if not is_port_free(HOST, self._port):
             raise CannotRun(f"Port {self._port} of {HOST} is in use. Choose another one: PORT=8001 make run")
-        self._controller.require_free_address()
         self._prepare_domain()
-        self._console.say(f"Starting the domain controller at {self._controller.url} …")
-        self._start("domain", self._controller.command, self._controller.is_answering)
+        say(f"Starting the domain controller at {self._controller.url} …")
+        self._supervisor.start(self._controller)
         if "REDIS_URL" not in os.environ:
-            self._start("redis", redis_command(self._redis_socket), lambda: is_redis_answering(self._redis_socket))
-        self._console.say("Preparing the gateway's database …")
+            self._supervisor.start(RedisServer(self._redis_socket))
+        say("Preparing the gateway's database …")
         self._manage("migrate", "--verbosity", "0")
         self._seed()  # first, since a gateway without an administrator asks for its set-up
-        self._console.say("Starting the worker and the web server …")
-        self._start("worker", worker_command(), lambda: True, has_own_output=True)
-        web = web_command(host=HOST, port=self._port)
-        self._start("web", web, lambda: is_healthy(self._base_url), has_own_output=True)
+        say("Starting the worker and the web server …")
+        self._start("worker", worker_command(), lambda: True)
+        self._start("web", web_command(host=HOST, port=self._port), lambda: is_healthy(self._base_url))
         self._introduce(time.monotonic() - started)
         self._supervisor.watch()
 
@@ -105,13 +102,13 @@ class Demonstration:
                 if reservation.enter_context(reserve(address)):
                     self._reservation = reservation.pop_all()  # as long as this demonstration
                     if earlier not in ("", address):
-                        self._console.say(f"{earlier} is in use; the domain controller moves to {address}.")
+                        say(f"{earlier} is in use; the domain controller moves to {address}.")
                     return address
         raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")
 
     def _prepare_domain(self) -> None:
         if not self._controller.is_provisioned:
-            self._console.say("Provisioning the domain corp.example.test (once, about a minute) …")
+            say("Provisioning the domain corp.example.test (once, about a minute) …")
             self._credentials = {}
             self._controller.provision(when_provisioned=self._fill_domain)
         if not self._credentials:
@@ -129,18 +126,17 @@ class Demonstration:
             }
         # The address may have changed: `seed_demo` updates the gateway's connection, and others read the file.
         self._credentials["directory"]["url"] = self._controller.url
-        self._controller.prepare()
 
     def _fill_domain(self) -> None:
-        self._console.say("Filling it with an organisation (once) …")
+        say("Filling it with an organisation (once) …")
         run([SYSTEM_PYTHON, FILL_DOMAIN, DOMAIN], environment=self._environment, directory=PROJECT)
 
     def _manage(self, *arguments: str, stdin: str = "") -> str:
         return run(manage_command(*arguments), environment=self._environment, directory=PROJECT, stdin=stdin)
 
-    def _start(self, name: str, command: Sequence[str | Path], is_ready: Callable[[], bool], **options: bool) -> None:
-        environment = self._environment
-        service = ShownService(name, command, self._console, environment=environment, is_ready=is_ready, **options)
+    def _start(self, name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> None:
+        nowhere = Path(os.devnull)
+        service = ShownService(name, command, is_ready=is_ready, log_file=nowhere, environment=self._environment)
         self._supervisor.start(service)
 
     def _seed(self) -> None:
@@ -178,7 +174,7 @@ class Demonstration:
         known = self._credentials
         administrator, approver, key = known["administrator"], known["approver"], known["apiKey"]
         header = f"-H 'X-API-Key: {key['value']}'"
-        self._console.say(
+        say(
             f"""
 The gateway runs ({seconds:.0f} s). Everything below is in {CREDENTIALS.relative_to(PROJECT)}, too.
 
@@ -207,13 +203,9 @@ def _port(value: str) -> int:
     return int(value)
 
 
-def _read_credentials() -> dict[str, Any]:
-    try:
-        credentials: dict[str, Any] = json.loads(CREDENTIALS.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise CannotRun(f"{CREDENTIALS} is not JSON ({error}); `make reset` starts afresh") from error
+def read_credentials() -> dict[str, Any]:
+    """The credentials of earlier runs, empty if there was none."""
+    credentials: dict[str, Any] = json.loads(CREDENTIALS.read_text()) if CREDENTIALS.exists() else {}
     return credentials
 
 
@@ -232,14 +224,13 @@ def _exclusive_run() -> Iterator[None]:
 def main() -> int:
     """Run until stopped; return 0 then, and 1 if the demonstration cannot run."""
     make_private_by_default()
-    console = Console()
     try:
         with (
             _exclusive_run(),
             tempfile.TemporaryDirectory(prefix="gateway-demo-") as scratch,
-            Supervisor(console) as supervisor,
+            Supervisor() as supervisor,
         ):
-            Demonstration(console, supervisor, Path(scratch)).run()
+            Demonstration(supervisor, Path(scratch)).run()
     except Stopped:
         return 0
     except RuntimeError as error:

@@ -4,7 +4,6 @@ They show what a person sees: a change is requested with the demonstration's key
 demonstration is used; otherwise one is started and stopped.
 """
 
-import json
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from demo.run import CREDENTIALS
+from demo.run import read_credentials
 from lab.browser import running_browser
 from lab.commands import PROJECT
 from lab.http import Http, is_healthy
@@ -29,7 +28,7 @@ START = 300
 
 def _credentials() -> dict[str, Any]:
     """The credentials of a running demonstration, empty if there is none."""
-    found: dict[str, Any] = json.loads(CREDENTIALS.read_text()) if CREDENTIALS.exists() else {}
+    found = read_credentials()
     return found if "baseUrl" in found and is_healthy(found["baseUrl"]) else {}
 
 

@@ -183,11 +183,11 @@ class Service:
                     self.start()
             elif self._process is not None and self._process.poll() is not None:
                 self._failures = 0 if now - self._started_at > STABLE_SECONDS else self._failures
-                delay = RESTART_DELAYS[min(self._failures, len(RESTART_DELAYS) - 1)]
-                self._restart_at = now + delay
+                self._restart_at = now + RESTART_DELAYS[min(self._failures, len(RESTART_DELAYS) - 1)]
                 self._failures += 1
                 if not self._is_killed and not self._lacks_child:
-                    self._note_unexpected_end(self._process.returncode, delay)
+                    last = log_tail(self.log_file, lines=1)
+                    self.unexpected_ends.append(f"{self.name} ended with {self._process.returncode}: {last}")
                 stop_process(self._process)  # its children may have outlived it and hold its port
 
     def _launch(self) -> subprocess.Popen[bytes]:
@@ -197,10 +197,6 @@ class Service:
 
     def _run(self, output: Output) -> subprocess.Popen[bytes]:
         return start_process(self.command, environment=self._environment, directory=self._directory, output=output)
-
-    def _note_unexpected_end(self, status: int, _delay: float) -> None:
-        """Note that it ended by itself and will be restarted."""
-        self.unexpected_ends.append(f"{self.name} ended with {status}: {log_tail(self.log_file, lines=1)}")
 
     def _clear(self, request: int = signal.SIGTERM) -> None:
         if self._process is not None:

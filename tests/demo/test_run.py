@@ -16,14 +16,6 @@ from lab.samba import controller
 from lab.samba.controller import LDAP_PORTS
 
 
-class Screen:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-
 @contextmanager
 def taken(*addresses: str) -> Iterator[None]:
     """Another domain controller has one of its ports there."""
@@ -37,32 +29,32 @@ def taken(*addresses: str) -> Iterator[None]:
 def demonstration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Makes one that has run before at an address, or never."""
 
-    def make(earlier: str | None) -> tuple[Demonstration, Any]:
+    def make(earlier: str | None) -> Demonstration:
         credentials = tmp_path / "credentials.json"
         if earlier:
             credentials.write_text(json.dumps({"directory": {"url": f"ldaps://{earlier}", "bindPassword": "x"}}))
         monkeypatch.setattr(run, "CREDENTIALS", credentials)
         monkeypatch.setattr(run, "DIRECTORY", tmp_path)
-        screen: Any = Screen()
-        return Demonstration(screen, cast(Supervisor, None), tmp_path), screen
+        return Demonstration(cast(Supervisor, None), tmp_path)
 
     return make
 
 
-def test_it_stays_where_it_was(demonstration: Any) -> None:
-    demo, screen = demonstration("127.0.9.77")
+def test_it_stays_where_it_was(demonstration: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    demo = demonstration("127.0.9.77")
     assert demo._controller.address == "127.0.9.77"
-    assert screen.said == []
+    assert capsys.readouterr().out == ""
 
 
-def test_it_moves_when_somebody_else_is_there(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_moves_when_somebody_else_is_there(
+    demonstration: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with taken("127.0.9.78"):
-        demo, screen = demonstration("127.0.9.78")
+        demo = demonstration("127.0.9.78")
     moved = demo._controller.address
     assert moved != "127.0.9.78"
-    assert screen.said == [f"127.0.9.78 is in use; the domain controller moves to {moved}."]
+    assert capsys.readouterr().out == f"127.0.9.78 is in use; the domain controller moves to {moved}.\n"
     monkeypatch.setattr(type(demo._controller), "is_provisioned", True)
-    monkeypatch.setattr(type(demo._controller), "prepare", lambda _: None)
     demo._prepare_domain()
     assert demo._credentials["directory"] == {"url": f"ldaps://{moved}", "bindPassword": "x"}
 
@@ -73,11 +65,13 @@ def test_no_address_is_free(demonstration: Any, monkeypatch: pytest.MonkeyPatch)
         demonstration("127.0.9.77")
 
 
-def test_two_that_start_at_once_choose_different_addresses(demonstration: Any) -> None:
-    (first, _), (second, screen) = demonstration(None), demonstration(None)
+def test_two_that_start_at_once_choose_different_addresses(
+    demonstration: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = demonstration(None), demonstration(None)
     chosen = first._controller.address
     assert second._controller.address != chosen
-    assert screen.said == []
-    moved, screen = demonstration(chosen)
+    assert capsys.readouterr().out == ""
+    moved = demonstration(chosen)
     assert moved._controller.address not in (chosen, second._controller.address)
-    assert len(screen.said) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 1
