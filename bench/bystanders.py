@@ -110,7 +110,7 @@ def _memberships(domain: Domain, count: int) -> bytes:
     unit = domain.add_unit("Fairness")
     domain.add_users(unit, _MEMBERS)
     members = domain.children_of(unit)
-    ids = [str(domain.guid_of(domain.add_group(unit))) for _ in range(_GROUPS)]
+    ids = [str(domain.directory.add_group(parent=unit)) for _ in range(_GROUPS)]
     items = [{"id": ids[number % _GROUPS], "add": {"member": members}} for number in range(count)]
     return json.dumps({"items": items}).encode()
 

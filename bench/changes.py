@@ -7,9 +7,9 @@ from typing import Any
 
 import ldap
 
-from bench.client import Client
+from bench.client import Client, on_each
 from bench.servers import Domain, Gateway
-from bench.turns import RAW, Way, Ways
+from bench.turns import RAW, Way, Ways, compare
 from lab.directory import Connection
 
 _ENABLED, _DISABLED = b"544", b"546"
@@ -22,26 +22,27 @@ def _replace(connection: Connection, attribute: str, value: bytes, *items: uuid.
         connection.modify_s(f"<GUID={item}>", [(ldap.MOD_REPLACE, attribute, [value])])
 
 
-def _call(gateway: Gateway, path: str, body: dict[str, Any], counter: str, expected: int) -> None:
+def _call(client: Client, path: str, body: dict[str, Any], counter: str, expected: int) -> None:
     """Send a change; ends the benchmark unless the answer counts as many as expected."""
-    answer = Client(gateway).call("POST", path, body)
+    answer = client.call("POST", path, body)
     if answer[counter] != expected:
         raise SystemExit(f"{path} was answered with {str(answer)[:500]}")
 
 
 def compare_batches(items: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """A batch of updates with its records, against raw modifies one after the other: the same users get a new title."""
-    connection = domain.bind()
     ids = domain.add_users(domain.add_unit("Batch"), items)
     titles = (f"Title {number}" for number in count())
 
-    def batch(gateway: Gateway) -> None:
+    def raw(connection: Connection, _: int) -> None:
+        _replace(connection, "title", next(titles).encode(), *ids)
+
+    def batch(client: Client, _: int) -> None:
         title = next(titles)
         body = {"items": [{"id": str(item), "replace": {"title": title}} for item in ids]}
-        _call(gateway, "/api/ad/users/batch/update", body, "succeeded", items)
+        _call(client, "/api/ad/users/batch/update", body, "succeeded", items)
 
-    raw = Way(lambda: _replace(connection, "title", next(titles).encode(), *ids))
-    return {RAW: raw} | {gateway.name: Way(partial(batch, gateway)) for gateway in gateways}
+    return compare(domain, gateways, raw, batch)
 
 
 def compare_runs(accounts: int, domain: Domain, gateways: list[Gateway]) -> Ways:
@@ -55,8 +56,8 @@ def compare_runs(accounts: int, domain: Domain, gateways: list[Gateway]) -> Ways
     for gateway in gateways:
         unit = domain.add_unit("Run")
         theirs = domain.add_users(unit, accounts)
-        path = f"/api/ad/organization-units/{domain.guid_of(unit)}/accounts/disable"
-        run = partial(_call, gateway, path, {"kinds": ["user"]}, "succeeded", accounts)
+        path = f"/api/ad/organization-units/{domain.directory.guid(unit)}/accounts/disable"
+        run = partial(_call, Client(gateway), path, {"kinds": ["user"]}, "succeeded", accounts)
         ways[gateway.name] = Way(run, partial(switch, _ENABLED, *theirs))
     return ways
 
@@ -66,20 +67,18 @@ def compare_resets(resets: int, domain: Domain, gateways: list[Gateway]) -> Ways
 
     Every account already has a password, since replacing one takes the domain controller half as long again.
     """
-    connection = domain.bind()
     ids = domain.add_users(domain.add_unit("Passwords"), min(50, resets))
     passwords = (f"Bench-Password-{number}" for number in count())
     accounts = cycle(ids)
 
-    def raw() -> None:
+    def raw(connection: Connection, _: int) -> None:
         _replace(connection, "unicodePwd", f'"{next(passwords)}"'.encode("utf-16-le"), next(accounts))
 
-    def through(client: Client) -> None:
+    def through(client: Client, _: int) -> None:
         client.call("POST", f"/api/ad/users/{next(accounts)}/reset-password", {"newPassword": next(passwords)})
 
-    for _ in ids:
-        raw()
-    return {RAW: Way(raw)} | {gateway.name: Way(partial(through, Client(gateway))) for gateway in gateways}
+    on_each([domain.bind()], len(ids), raw)
+    return compare(domain, gateways, raw, through)
 
 
 def compare_memberships(members: int, domain: Domain, gateways: list[Gateway]) -> Ways:
@@ -88,19 +87,20 @@ def compare_memberships(members: int, domain: Domain, gateways: list[Gateway]) -
     Every round has its own group, since it is quicker to restore a membership that existed before. Adding takes longer
     the more groups a member is in, so the ways take turns at being the first.
     """
-    connection = domain.bind()
     unit = domain.add_unit("Members")
     ids = [str(item) for item in domain.add_users(unit, members)]
     names = [name.encode() for name in domain.children_of(unit)]
-    group, path = "", ""
+    group = path = ""
 
     def add_group() -> None:
         nonlocal group, path
-        group = domain.add_group(unit)
-        path = f"/api/ad/groups/{domain.guid_of(group)}/members"
+        guid = domain.directory.add_group(parent=unit)
+        group, path = domain.directory.dn(guid), f"/api/ad/groups/{guid}/members"
 
-    def through(gateway: Gateway) -> None:
-        _call(gateway, path, {"add": ids}, "added", members)
+    def raw(connection: Connection, _: int) -> None:
+        connection.modify_s(group, [(ldap.MOD_ADD, "member", names)])
 
-    raw = Way(lambda: connection.modify_s(group, [(ldap.MOD_ADD, "member", names)]), add_group)
-    return {RAW: raw} | {gateway.name: Way(partial(through, gateway), add_group) for gateway in gateways}
+    def through(client: Client, _: int) -> None:
+        _call(client, path, {"add": ids}, "added", members)
+
+    return compare(domain, gateways, raw, through, before=add_group)

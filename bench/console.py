@@ -115,7 +115,7 @@ def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
     client.call("POST", "/api/ad/users/batch/update", {"items": items})
     leavers = domain.add_unit("Disabled in a run")
     domain.add_users(leavers, _LEAVERS, lambda _: {"userAccountControl": "544"})
-    path = f"/api/ad/organization-units/{domain.guid_of(leavers)}/accounts/disable"
+    path = f"/api/ad/organization-units/{domain.directory.guid(leavers)}/accounts/disable"
     client.call("POST", path, {"kinds": ["user"]})
     return found
 

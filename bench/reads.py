@@ -17,7 +17,7 @@ import ldap
 
 from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway, running_web
-from bench.turns import RAW, Way, Ways
+from bench.turns import RAW, Way, Ways, compare
 from lab.directory import Connection
 
 ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
@@ -47,23 +47,19 @@ def compare_reads(
     gateways: list[Gateway],
 ) -> Ways:
     """Reads of these accounts on a number of connections, `count` reads per round in total."""
-    ids, each = accounts(domain, min(_ACCOUNTS, count)), count // connections
+    ids = accounts(domain, min(_ACCOUNTS, count))
 
     def read(connection: Connection, number: int) -> None:
         connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
 
-    opened = [domain.bind() for _ in range(connections)]
-    ways = {gateway.name: _reads_of(gateway, ids, each, connections) for gateway in gateways}
-    return {RAW: Way(partial(on_each, opened, each, read)), **ways}
+    get = _getting(ids)
+    return compare(domain, gateways, read, get, connections=connections, times=count // connections)
 
 
-def _reads_of(gateway: Gateway, ids: Sequence[uuid.UUID], each: int, connections: int = 1) -> Way:
+def _getting(ids: Sequence[uuid.UUID]) -> Callable[[Client, int], object]:
+    """Reads of these accounts, one after another."""
     paths = paths_of(ids)
-
-    def read(client: Client, number: int) -> None:
-        expect(client.send("GET", paths[number % len(paths)]))
-
-    return Way(partial(on_each, [Client(gateway) for _ in range(connections)], each, read))
+    return lambda client, number: expect(client.send("GET", paths[number % len(paths)]))
 
 
 def compare_bare_reads(bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
@@ -103,7 +99,7 @@ def compare_known_reads(count: int, domain: Domain, gateways: list[Gateway]) -> 
         return Way(partial(on_each, [client], count, read))
 
     ways = {gateway.name: known_reads_of(gateway) for gateway in gateways}
-    return {RAW: _reads_of(gateways[0], ids, count), **ways}
+    return {RAW: Way(partial(on_each, [Client(gateways[0])], count, _getting(ids))), **ways}
 
 
 _TOKEN = """\
@@ -144,7 +140,7 @@ def compare_agent_reads(count: int, domain: Domain, gateways: list[Gateway]) -> 
         if b'"isError":false' not in answer.body:
             raise SystemExit(f"an agent's read was answered with {answer.body[:500]!r}")
 
-    ways = {RAW: _reads_of(gateways[0], ids, count)}
+    ways = {RAW: Way(partial(on_each, [Client(gateways[0])], count, _getting(ids)))}
     for gateway in (each for each in gateways if each.live.release.has_agents):
         token = gateway.live.run([sys.executable, "-c", _TOKEN, f"{gateway.base_url}/mcp"]).strip()
         agent = Client(gateway, f"Authorization: Bearer {token}\r\nAccept: application/json, text/event-stream")

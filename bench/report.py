@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bench.history import PARTS
-from bench.turns import RAW, Figure, Result
+from bench.turns import RAW, Result
 
 _TOGETHER = "all together"
 _RATIOS = ("rate", "time", _TOGETHER, "web", "domain controller", "worker")
@@ -50,7 +50,7 @@ def print_result(result: Result) -> None:
     way, told = result.gateway, f"{result.value:.2f} {figure.value.replace(RAW, measure.reference)}"
     if result.gateway == RAW:
         way, told = measure.reference, "–"
-    target = target_of(result.value, measure.target if result.database else None, at_least=figure is Figure.SHARE)
+    target = target_of(result.value, measure.target if result.database else None, at_least=figure.at_least)
     used = (f"{result.processor[part]:.2f}" if part in result.processor else "–" for part in PARTS)
     print_row(name, way, f"{result.through * 1000:.2f}", told, target, *used)
 

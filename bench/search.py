@@ -10,7 +10,7 @@ import ldap
 
 from bench.client import Client, expect, on_each
 from bench.servers import Domain, Gateway
-from bench.turns import RAW, Way, Ways
+from bench.turns import RAW, Way, Ways, compare
 from lab.directory import Connection
 from lab.http import Http
 
@@ -79,14 +79,9 @@ def compare_searches(users: int, at_once: int, domain: Domain, gateways: list[Ga
     The memory of web processes shows what several leave behind.
     """
     unit = add_people(domain, users)
-    connections = [domain.bind() for _ in range(at_once)]
-    ways = {RAW: Way(partial(on_each, connections, 1, partial(_search_raw, unit, users)))}
-    if at_once == 1:
-        ways["ldapsearch"] = Way(partial(_search_by_command, domain, unit))
-    for gateway in gateways:
-        clients = [Client(gateway) for _ in range(at_once)]
-        ways[gateway.name] = Way(partial(on_each, clients, 1, partial(_search_page, unit, users)))
-    return ways
+    raw, page = partial(_search_raw, unit, users), partial(_search_page, unit, users)
+    ways = compare(domain, gateways, raw, page, connections=at_once)
+    return ways | ({"ldapsearch": Way(partial(_search_by_command, domain, unit))} if at_once == 1 else {})
 
 
 def compare_streams(users: int, domain: Domain, gateways: list[Gateway]) -> Ways:

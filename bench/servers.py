@@ -7,7 +7,7 @@ measure commits whose modules have other names.
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ import ldap
 from lab.accounts.making import make_accounts
 from lab.commands import PROJECT, web_command
 from lab.company import FILL_DOMAIN
-from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, Directory, open_connection, random_name
+from lab.directory import Connection, Directory, open_connection, random_name
 from lab.domain import Domain as AnyDomain
 from lab.domain import running_domain as running_empty_domain
 from lab.gateway import LiveGateway, gateway_settings, running_stores
@@ -28,7 +28,6 @@ from lab.samba.controller import SYSTEM_PYTHON, DomainController
 from lab.services import Service, free_port, is_port_free
 
 DATABASES = ("sqlite", "postgresql")
-_AHEAD = 32
 _STAFF_IN_GROUPS = "(&(objectCategory=person)(memberOf=*)(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
 # PostgreSQL's defaults, instead of those of the tests, which may lose data.
 _DURABLE = (
@@ -41,7 +40,8 @@ class Domain(AnyDomain):
     """The domain for raw measurements and for the gateways."""
 
     @cached_property
-    def _directory(self) -> Directory:
+    def directory(self) -> Directory:
+        """A connection of the administrator."""
         return self.connect()
 
     @property
@@ -57,55 +57,29 @@ class Domain(AnyDomain):
 
     def find_people(self, count: int) -> list[uuid.UUID]:
         """The objectGUIDs of enabled accounts with groups and passwords."""
-        found = _guids_of(self.bind(), f"OU=Staff,{self.base_dn}", _STAFF_IN_GROUPS)
-        if len(found) < count:
-            raise SystemExit(f"{len(found)} of {count} people are in the domain")
-        return found[:count]
+        found = self.directory.search(_STAFF_IN_GROUPS, "objectGUID", base=f"OU=Staff,{self.base_dn}")
+        guids = [uuid.UUID(bytes_le=values["objectGUID"][0]) for values in found.values()]
+        if len(guids) < count:
+            raise SystemExit(f"{len(guids)} of {count} people are in the domain")
+        return guids[:count]
 
     def add_unit(self, name: str) -> str:
         """Add an organizational unit with this name prefix; return its distinguished name."""
-        return self._directory.add_unit(random_name(name))
+        return self.directory.add_unit(random_name(name))
 
     def add_users(
-        self, unit: str, count: int, attributes_of: Callable[[int], Mapping[str, str]] = lambda _: {}
+        self, unit: str, count: int, attributes_of: Callable[[int], dict[str, str]] = lambda _: {}
     ) -> list[uuid.UUID]:
-        """Scratch accounts without a password, disabled; their objectGUIDs. Several are on their way at a time."""
-        connection = self.bind()
-        under_way: list[int] = []
-        for number in range(count):
-            account = f"b{uuid.uuid4().hex[:12]}"
-            values = {
-                "objectClass": "user",
-                "sAMAccountName": account,
-                "userAccountControl": str(DISABLED | PASSWORD_NOT_REQUIRED),
-                "displayName": "Bench",
-                "department": "Measures",
-                **attributes_of(number),
-            }
-            entry = [(attribute, [value.encode()]) for attribute, value in values.items()]
-            under_way.append(connection.add_ext(f"CN=Bench {number:05} {account},{unit}", entry))
-            if len(under_way) == _AHEAD:
-                connection.result3(under_way.pop(0))
-        for message in under_way:
-            connection.result3(message)
-        return _guids_of(connection, unit, "(objectClass=user)")
-
-    def add_group(self, unit: str) -> str:
-        """Add an empty group; return its distinguished name."""
-        return self._directory.dn(self._directory.add_group(parent=unit))
-
-    def guid_of(self, dn: str) -> uuid.UUID:
-        """The objectGUID of an object."""
-        return self._directory.guid(dn)
+        """Scratch accounts without a password, disabled; their objectGUIDs."""
+        values = {"displayName": "Bench", "department": "Measures"}
+        return [
+            self.directory.add_user(parent=unit, enabled=False, **(values | attributes_of(number)))
+            for number in range(count)
+        ]
 
     def children_of(self, unit: str) -> list[str]:
         """The distinguished names of what is directly in a unit."""
-        return list(self._directory.search("(objectClass=*)", "1.1", base=unit, scope=ldap.SCOPE_ONELEVEL))
-
-
-def _guids_of(connection: Connection, base: str, query: str) -> list[uuid.UUID]:
-    found = connection.search_ext_s(base, ldap.SCOPE_SUBTREE, query, ["objectGUID"])
-    return [uuid.UUID(bytes_le=attributes["objectGUID"][0]) for _, attributes in found]
+        return list(self.directory.search("(objectClass=*)", "1.1", base=unit, scope=ldap.SCOPE_ONELEVEL))
 
 
 @contextmanager

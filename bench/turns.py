@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
+from bench.client import Client, on_each
 from bench.servers import Domain, Gateway
 from bench.usage import processor_seconds
+from lab.directory import Connection
 
 RAW = "raw"
 """The way with which all others are compared."""
@@ -24,6 +27,25 @@ class Way:
 
 Ways = dict[str, Way]
 """The ways of a measure by their names."""
+
+
+def compare(
+    domain: Domain,
+    gateways: list[Gateway],
+    raw: Callable[[Connection, int], object],
+    through: Callable[[Client, int], object],
+    *,
+    connections: int = 1,
+    times: int = 1,
+    before: Callable[[], object] = lambda: None,
+) -> Ways:
+    """Do the same raw and through each gateway, so many times on each of so many connections at once."""
+    opened = [domain.bind() for _ in range(connections)]
+    ways = {RAW: Way(partial(on_each, opened, times, raw), before)}
+    for gateway in gateways:
+        clients = [Client(gateway) for _ in range(connections)]
+        ways[gateway.name] = Way(partial(on_each, clients, times, through), before)
+    return ways
 
 
 @dataclass(slots=True)
@@ -58,8 +80,10 @@ class Figure(Enum):
             case Figure.ADDED:
                 return (through - raw) * 1000
 
-    def reaches(self, value: float, target: float) -> bool:
-        return value >= target if self is Figure.SHARE else value <= target
+    @property
+    def at_least(self) -> bool:
+        """Whether the target is the least, not the most."""
+        return self is Figure.SHARE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from audit.models import OperationRecord
 from bench.growth.fill_log import write_log
 from bench.growth.measures import law_of
 from bench.history import draw, keep, read
+from bench.report import target_of
 from bench.turns import RAW, Figure, Measure, Result, Way, take_turns
 from bench.usage import memory_of, processor_seconds
 
@@ -69,8 +70,8 @@ def test_each_way_is_the_first_of_a_round_in_turn_and_the_first_round_does_not_c
 )
 def test_figures_know_their_direction(figure: Figure, value: float, reached: float, missed: float) -> None:
     assert figure.of(0.001, 0.002) == pytest.approx(value)
-    assert figure.reaches(value, reached)
-    assert not figure.reaches(value, missed)
+    assert "not" not in target_of(value, reached, at_least=figure.at_least)
+    assert "not reached" in target_of(value, missed, at_least=figure.at_least)
 
 
 @pytest.mark.parametrize(
