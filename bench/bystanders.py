@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from itertools import cycle
 from urllib.parse import quote
@@ -131,13 +132,11 @@ def _flood(gateway: Gateway, requests: Sequence[Request], senders: int) -> Itera
             if status == 429:
                 ended.wait(_REFUSED_PAUSE)
 
-    threads = [threading.Thread(target=send, args=(number % len(requests),)) for number in range(senders)]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(lambda: answers, 600, "a flood was not answered")  # then the others are under way, too
-        yield answers
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(senders) as pool:
+        for number in range(senders):
+            pool.submit(send, number % len(requests))
+        try:
+            wait_until(lambda: answers, 600, "a flood was not answered")  # then the others are under way, too
+            yield answers
+        finally:
+            ended.set()

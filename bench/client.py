@@ -60,13 +60,12 @@ class Client:
         self._used = time.monotonic()
         return Answer(head, content_received)
 
-    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def call(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and return the JSON of its answer; ends the benchmark if it is refused."""
         answer = self.send(method, path, b"" if body is None else json.dumps(body).encode())
         if answer.status >= 300:
             raise SystemExit(f"{method} {path} was answered with {answer.status}: {answer.body[:500]!r}")
-        found: dict[str, Any] = json.loads(answer.body)
-        return found
+        return json.loads(answer.body)
 
     def _connect(self) -> None:
         self._socket = socket.create_connection(self._address, timeout=_PATIENCE)

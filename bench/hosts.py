@@ -7,7 +7,8 @@ how many hosts these can serve. The growth of the tables is measured, too.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from bench.client import Client, expect, on_each
 from bench.reads import paths_of
 from bench.report import print_head, print_row
 from bench.servers import Domain, Gateway, running_web
-from bench.usage import processor_seconds
+from bench.turns import Way, take_turns
 
 _HOSTS = (1, 2, 4)
 _CONNECTIONS = 16
@@ -59,10 +60,8 @@ def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
         with _running(gateway, count) as hosts:
             connections = [(Client(hosts[number % count]), account) for number, account in enumerate(accounts)]
             for way, send, requests in (("reads", read, reads), ("changes", change, changes)):
-                on_each(connections, 4, send)  # warm-up: opens connections and fills caches
-                each = requests // _CONNECTIONS
-                work = partial(on_each, connections, each, send)
-                rate, used, grown[way] = _measure(domain, hosts, each * _CONNECTIONS, work)
+                work = Way(partial(on_each, connections, requests // _CONNECTIONS, send))
+                rate, used, grown[way] = _measure(domain, hosts, requests, work)
                 print_row(count, way, f"{rate:.0f}", *(f"{used[part]:.2f}" for part in _PARTS))
     print_head("Table", "way", "octets of one request")
     for way, tables in grown.items():
@@ -84,22 +83,20 @@ def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
 
 
 def _measure(
-    domain: Domain, hosts: Sequence[Gateway], requests: int, work: Callable[[], object]
+    domain: Domain, hosts: Sequence[Gateway], requests: int, work: Way
 ) -> tuple[float, dict[str, float], dict[str, float]]:
     """Return requests in a second, and for each request processor milliseconds by part and octets by table.
 
-    The octets are those of indexes and dead rows, too.
+    The octets are those of indexes and dead rows, too. Clients and tables have two rounds, the first of which counts
+    for nothing else: it opens connections and fills caches.
     """
     roots = domain.processes | {part: root for host in hosts for part, root in host.processes.items()}
     with psycopg.connect(hosts[0].live.environment["DATABASE_URL"], autocommit=True) as database:
         sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
-        before, own = processor_seconds(roots), sum(os.times()[:2])
-        began = time.perf_counter()
-        work()
-        seconds = time.perf_counter() - began
-        used = {"clients": sum(os.times()[:2]) - own}
-        time.sleep(_SETTLED_AFTER)
-        used |= {part: root_seconds - before[part] for part, root_seconds in processor_seconds(roots).items()}
-        grown = {table: (size - sizes.get(table, 0)) / requests for table, size in database.execute(_TABLES)}
-    used["web"] = sum(root_seconds for part, root_seconds in used.items() if part.startswith("web"))
-    return requests / seconds, {part: used[part] * 1000 / requests for part in _PARTS}, grown
+        own = sum(os.times()[:2])
+        sample = take_turns({"": work}, {"": roots}, rounds=1, settle=_SETTLED_AFTER)[""]
+        used = defaultdict(float, clients=(sum(os.times()[:2]) - own) * 1000 / (2 * requests))
+        grown = {table: (size - sizes.get(table, 0)) / (2 * requests) for table, size in database.execute(_TABLES)}
+    for part, seconds in sample.processor.items():
+        used["web" if part.startswith("web") else part] += seconds * 1000 / requests
+    return requests / sample.median, used, grown

@@ -40,7 +40,8 @@ class Story:
 
     def __post_init__(self) -> None:
         self.by_request, self.by_target = defaultdict[str, list[Record]](list), defaultdict[str, list[Record]](list)
-        self._by_name = {seen.dn.lower(): guid for guid, seen in self.before.items()}
+        # No name is ever reused, but users are renamed and moved.
+        self._by_name = {seen.dn.lower(): guid for each in (self.before, self.after) for guid, seen in each.items()}
         for record in self.records:
             self.by_request[record.request].append(record)
             if target := record.target or self._created_as(record):
@@ -49,7 +50,7 @@ class Story:
                     self._by_name |= {dn.lower(): target for dn in (*before, *after)}
 
     def named(self, dn: str) -> str:
-        """The object that had this name at some time. Users are renamed and moved, but no name is ever reused."""
+        """The object that had this name at some time; what is no object's name stays as it is."""
         return self._by_name.get(dn.lower(), dn)
 
     def _created_as(self, record: Record) -> str | None:
@@ -101,7 +102,7 @@ def _fact(story: Story, key: Key) -> str | None:
     if kind == "enabled":
         return NO if int(seen.text("userAccountControl")) & DISABLED else YES
     if kind == "member":
-        return YES if seen.dn.encode() in story.after[objects[0]].values.get("member", ()) else NO
+        return YES if seen.dn in story.after[objects[0]].texts("member") else NO
     return split_dn(seen.dn)[1] if kind == "unit" else seen.text(kind)
 
 
@@ -120,7 +121,6 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
     for guid, seen in story.before.items():
         if guid not in story.after:
             yield f"{seen.dn} is gone without a trace"
-    yield from _unexplained_members(story)
 
 
 def _is_recorded(records: Iterable[Record], action: str) -> bool:
@@ -150,43 +150,27 @@ def _step(story: Story, record: Record, name: str) -> int:
 
 
 def _unexplained_values(story: Story, guid: str) -> Iterator[str]:
-    """Yield attributes whose records do not lead from the first value to the current one. All values are unique."""
+    """Yield values and members to which, or from which, no records lead. All values are unique."""
     seen, old = story.after[guid], story.before.get(guid)
-    for name in () if seen.is_deleted else ATTRIBUTES:
-        first = old.text(name) if old else ABSENT
-        # What was set and not yet replaced, by the records of success.
-        ends, possible = Counter([first]), set()
+    for name in () if seen.is_deleted else (*ATTRIBUTES, "member"):
+        nothing = [] if name == "member" else [ABSENT]
+        first = old.texts(name) if old else []
+        # How often the records of success have set a value and not replaced it, and what open ones may have done.
+        balance = Counter(first or nothing)
+        added, removed = set[str](), set[str]()
         for record in story.by_target[guid]:
-            for before, after in record.changes_of(name):
+            for change in record.changes_of(name):
+                before, after = (list(map(story.named, values or nothing)) for values in change)
                 if record.is_made:
-                    ends.update(after or [ABSENT])
-                    ends.subtract(before or [ABSENT])
+                    balance.update(after)
+                    balance.subtract(before)
                 elif record.is_open:
-                    possible.update(after or [ABSENT])
-        last = [value for value, count in ends.items() if count > 0]
-        now = seen.text(name)
-        if [now] != last and now not in possible:
-            yield f"{seen.dn}: {name} is {now!r} and its records end with {last}"
-
-
-def _unexplained_members(story: Story) -> Iterator[str]:
-    for guid, group in story.after.items():
-        if b"group" not in group.values.get("objectClass", ()):
-            continue
-        names = {seen.dn.lower(): user for user, seen in story.after.items()}
-        now = {names.get(dn.decode().lower(), dn.decode()) for dn in group.values.get("member", ())}
-        balance, possible = Counter[str](), set()
-        for record in story.by_target[guid]:
-            for before, after in record.changes_of("member"):
-                added, removed = ({story.named(dn) for dn in values} for values in (after, before))
-                if record.is_made:
-                    balance.update(added)
-                    balance.subtract(removed)
-                elif record.is_open:
-                    possible |= added | removed
-        told = {user for user, count in balance.items() if count > 0}
-        for user in (now ^ told) - possible:
-            yield f"{group.dn}: {user} is {'a' if user in now else 'no'} member, against the records"
+                    added.update(after)
+                    removed.update(before)
+        told = {value for value, count in balance.items() if count > 0}
+        now = set(map(story.named, seen.texts(name) or nothing))
+        for value in (now - told - added) | (told - now - removed):
+            yield f"{seen.dn}: {name} is {'' if value in now else 'not '}{value!r}, against the records"
 
 
 def changes_applied_twice(story: Story) -> Iterator[str]:

@@ -6,9 +6,9 @@ They are of groups and people of their own, so that nothing else changes them.
 import random
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from faults.client import Transport, Worker
@@ -49,36 +49,37 @@ class Lending:
 NO_LENDING = Lending(lenders=0)
 
 
-@dataclass(frozen=True)
-class Guests:
-    """A group, and people who are lent memberships of it: some once, in the burst, and the others again and again."""
-
-    group: str
-    once: Sequence[str]
-    often: Sequence[str]
-
-
-def make_guests(directory: Directory, base: str, lending: Lending) -> list[Guests]:
-    """Those of each lender."""
+def make_guests(directory: Directory, base: str, lending: Lending) -> list[tuple[str, list[str]]]:
+    """A group for each lender, and people who are lent memberships of it: some once, in the burst, others often."""
     unit, size = directory.add_unit("Lent", parent=base), lending.burst_of_each + lending.people
-    guests = []
-    for _ in range(lending.lenders):
-        people = [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(size)]
-        group = str(directory.add_group(random_name("group"), parent=unit))
-        guests.append(Guests(group, people[: lending.burst_of_each], people[lending.burst_of_each :]))
-    return guests
+    return [
+        (
+            str(directory.add_group(random_name("group"), parent=unit)),
+            [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(size)],
+        )
+        for _ in range(lending.lenders)
+    ]
 
 
 class Lender(Worker):
     """A client that gives memberships for a minute."""
 
     def __init__(
-        self, name: str, http: Transport, people: dict[str, Any], guests: Guests, *, lending: Lending, seed: str
+        self,
+        name: str,
+        http: Transport,
+        accounts: dict[str, Any],
+        guests: tuple[str, list[str]],
+        *,
+        lending: Lending,
+        choices: random.Random,
     ) -> None:
         super().__init__(name)
-        self._http, self._key, self._budgeted_key = http, people["keys"][0], people.get("budgeted")
-        self._guests, self._lending, self._choices = guests, lending, random.Random(seed)
-        self._free_at = dict.fromkeys(guests.often, 0.0)
+        self._http, self._key, self._budgeted_key = http, accounts["keys"][0], accounts.get("budgeted")
+        self._lending, self._choices = lending, choices
+        self._group, people = guests
+        self._once, often = people[: lending.burst_of_each], people[lending.burst_of_each :]
+        self._free_at = dict.fromkeys(often, 0.0)
         self.has_had_its_burst = threading.Event()
 
     def finish(self) -> None:
@@ -88,14 +89,14 @@ class Lender(Worker):
         self.join()
 
     def run(self) -> None:
-        for number, user in enumerate(self._guests.once):
+        for number, user in enumerate(self._once):
             self._lend(user, f"{BURST}-{self.name}-{number}", self._budgeted_key)
         self.has_had_its_burst.set()
         number, asked = 0, 0
         total = None if self._lending.total is None else self._lending.total / self._lending.lenders
         while (total is None or asked < total) and not self._ended.wait(self._choices.uniform(*self._lending.pause)):
-            user = min(self._free_at, key=lambda user: self._free_at[user])
-            if self._free_at[user] < time.monotonic():
+            user, free_at = min(self._free_at.items(), key=itemgetter(1))
+            if free_at < time.monotonic():
                 self._free_at[user] = time.monotonic() + _AGAIN_AFTER
                 number += 1
                 asked += 1 + number % 2
@@ -108,7 +109,7 @@ class Lender(Worker):
         if begins_later:
             headers["X-Apply-At"] = (datetime.now(UTC) + BEGINS_AFTER).isoformat()
         for _ in range(30):
-            path = f"/api/ad/groups/{self._guests.group}/members"
+            path = f"/api/ad/groups/{self._group}/members"
             answer = self._http.send("POST", path, {"add": [user]}, headers)
             if answer.status not in (0, 409, 503, 504) or self._ended.wait(1):
                 return

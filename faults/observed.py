@@ -54,10 +54,13 @@ class ObservedObject:
     def is_deleted(self) -> bool:
         return "isDeleted" in self.values
 
+    def texts(self, name: str) -> list[str]:
+        """The values."""
+        return [value.decode() for value in self.values.get(name, ())]
+
     def text(self, name: str) -> str:
         """The first value, empty when there is none."""
-        values = self.values.get(name)
-        return values[0].decode() if values else ""
+        return next(iter(self.texts(name)), "")
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,14 @@ class Scene:
             for number, area in enumerate(areas[:clients])
         ]
         self.lenders = [
-            Lender(f"lent-{number}", Transport(balancer), accounts, of_one, lending=lending, seed=f"{seed}-{number}")
+            Lender(
+                f"lent-{number}",
+                Transport(balancer),
+                accounts,
+                of_one,
+                lending=lending,
+                choices=random.Random(f"{seed}-{number}"),
+            )
             for number, of_one in enumerate(guests)
         ]
         self._approver = Approver(
@@ -71,7 +78,7 @@ class Scene:
             login=accounts["approver"],
             choices=random.Random(f"{seed}-approver"),
             leave={user for area in self.spare for user in area.supervised},
-            lent={each.group for each in guests},
+            lent={group for group, _ in guests},
             is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
         )
         self.workers = [*self.clients, self._approver, *self.lenders]
