@@ -14,13 +14,12 @@ from bench.reads import (
     compare_bare_reads,
     compare_known_reads,
     compare_reads,
-    people,
     running_bare,
     scratch,
 )
 from bench.report import print_head, print_ratios, print_result, print_row, target_of
 from bench.search import ATTRIBUTES, compare_searches, compare_streams
-from bench.servers import DATABASES, Gateway, running_domain, running_gateway
+from bench.servers import DATABASES, Domain, Gateway, running_domain, running_gateway
 from bench.turns import Figure, Measure, Result, measured
 from bench.usage import memory_of
 from lab.releases import Release, checked_out, commit_of
@@ -58,8 +57,8 @@ def measures(bare_url: str, *, stream: int, quick: bool) -> list[Measure]:
     page = f"{large} × {len(ATTRIBUTES)}"
     streams = [Measure(f"stream of {stream} (NDJSON)", times, 1.25, partial(compare_streams, stream))]
     return [
-        on_both("read of people on 1 connection", added, 1.0, partial(compare_reads, people, 1, reads)),
-        on_both("read of people on 8 connections", share, 0.5, partial(compare_reads, people, 8, reads)),
+        on_both("read of people on 1 connection", added, 1.0, partial(compare_reads, Domain.find_people, 1, reads)),
+        on_both("read of people on 8 connections", share, 0.5, partial(compare_reads, Domain.find_people, 8, reads)),
         read("read of scratch on 1 connection", added, 1.0, partial(compare_reads, scratch, 1, reads)),
         read("read of scratch on 8 connections", share, 0.5, partial(compare_reads, scratch, 8, reads)),
         read(

@@ -25,11 +25,6 @@ ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName"
 _ACCOUNTS = 50
 
 
-def people(domain: Domain, count: int) -> list[uuid.UUID]:
-    """Enabled accounts with passwords and groups, in a domain with password settings objects."""
-    return domain.find_people(count)
-
-
 def scratch(domain: Domain, count: int) -> list[uuid.UUID]:
     """Disabled accounts in no group."""
     return domain.add_users(domain.add_unit("Reads"), count)
@@ -65,7 +60,7 @@ def _getting(ids: Sequence[uuid.UUID]) -> Callable[[Client, int], object]:
 def compare_bare_reads(bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
     bare = replace(gateways[0], name="bare function", base_url=bare_url)
-    return compare_reads(people, connections, count, domain, [bare])
+    return compare_reads(Domain.find_people, connections, count, domain, [bare])
 
 
 @contextmanager
@@ -86,7 +81,7 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
 
 def compare_known_reads(count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Reads of objects that the client has, answered with 304, against full ones, both through the gateway."""
-    ids = people(domain, min(_ACCOUNTS, count))
+    ids = domain.find_people(min(_ACCOUNTS, count))
 
     def known_reads_of(gateway: Gateway) -> Way:
         client = Client(gateway)
@@ -126,7 +121,7 @@ _ENVELOPE = {
 
 def compare_agent_reads(count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """Reads of people by an agent's tool on one connection, in both generations of the protocol."""
-    ids = people(domain, min(_ACCOUNTS, count))
+    ids = domain.find_people(min(_ACCOUNTS, count))
 
     def read(client: Client, number: int, *, envelope: bool) -> None:
         arguments = {"kind": "users", "id": str(ids[number % len(ids)]), "attributes": ATTRIBUTES}

@@ -1,7 +1,7 @@
 """Prints the results of `make bench` in Markdown."""
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bench.history import PARTS
@@ -79,9 +79,8 @@ def _ratio(name: str, ratio: float, target: float | None) -> str:
     return f"{ratio:.2f} ×{told}"
 
 
-def spread(times: Iterable[float]) -> tuple[str, str]:
+def spread(times: Sequence[float]) -> tuple[str, str]:
     """The median and the maximum, in milliseconds."""
-    times = list(times)
     return milliseconds(statistics.median(times)), milliseconds(max(times))
 
 

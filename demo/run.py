@@ -16,9 +16,10 @@ from core.secrets.private_files import make_private_by_default
 from demo.supervisor import ShownService, Stopped, Supervisor, say
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
+from lab.gateway import Commands
 from lab.http import Http, is_healthy
-from lab.processes import run
 from lab.redis import RedisServer
+from lab.releases import THIS_TREE
 from lab.samba.controller import (
     BASE_DN,
     SERVICE_ACCOUNT,
@@ -60,8 +61,10 @@ class CannotRun(RuntimeError):
     """Something on this machine prevents the demonstration; the message says what, and what to do."""
 
 
-class Demonstration:
+class Demonstration(Commands):
     """One run: the domain controller, Redis unless one is given, the gateway's database, worker and web server."""
+
+    release = THIS_TREE
 
     def __init__(self, supervisor: Supervisor, scratch: Path) -> None:
         self._supervisor = supervisor
@@ -71,9 +74,9 @@ class Demonstration:
         self._controller = DomainController(DOMAIN, self._choose_address())
         socket = DIRECTORY / "redis.sock"
         self._redis_socket = socket if len(os.fsencode(socket)) < MAX_SOCKET_PATH else scratch / "redis.sock"
-        self._environment = {"Approvals__BaseUrl": self._base_url, **environment_with(self._redis_socket)}
+        self.environment = {"Approvals__BaseUrl": self._base_url, **environment_with(self._redis_socket)}
 
-    def run(self) -> None:
+    def keep_running(self) -> None:
         """Start everything in order, print the addresses, and keep it running until `Stopped` is raised."""
         started = time.monotonic()
         if not is_port_free(HOST, self._port):
@@ -84,7 +87,7 @@ class Demonstration:
         if "REDIS_URL" not in os.environ:
             self._supervisor.start(RedisServer(self._redis_socket))
         say("Preparing the gateway's database …")
-        self._manage("migrate", "--verbosity", "0")
+        self.manage("migrate", "-v0")
         self._seed()  # first, since a gateway without an administrator asks for its set-up
         say("Starting the worker and the web server …")
         self._start("worker", worker_command(), lambda: True)
@@ -94,10 +97,9 @@ class Demonstration:
 
     def _choose_address(self) -> str:
         """The address of earlier runs, or the first free one if it is in use by now."""
-        url = str(self._credentials["directory"]["url"]) if self._credentials else ""
-        earlier = url.removeprefix("ldaps://")
+        earlier = self._credentials["directory"]["url"].removeprefix("ldaps://") if self._credentials else ""
         others = (f"127.0.9.{number}" for number in range(1, 255))
-        for address in filter(None, (earlier, *others)):
+        for address in (earlier, *others) if earlier else others:
             with ExitStack() as reservation:
                 if reservation.enter_context(reserve(address)):
                     self._reservation = reservation.pop_all()  # as long as this demonstration
@@ -129,19 +131,16 @@ class Demonstration:
 
     def _fill_domain(self) -> None:
         say("Filling it with an organisation (once) …")
-        run([SYSTEM_PYTHON, FILL_DOMAIN, DOMAIN], environment=self._environment, directory=PROJECT)
-
-    def _manage(self, *arguments: str, stdin: str = "") -> str:
-        return run(manage_command(*arguments), environment=self._environment, directory=PROJECT, stdin=stdin)
+        self.run([SYSTEM_PYTHON, str(FILL_DOMAIN), str(DOMAIN)])
 
     def _start(self, name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> None:
         nowhere = Path(os.devnull)
-        service = ShownService(name, command, is_ready=is_ready, log_file=nowhere, environment=self._environment)
+        service = ShownService(name, command, is_ready=is_ready, log_file=nowhere, environment=self.environment)
         self._supervisor.start(service)
 
     def _seed(self) -> None:
         """Have the gateway create, or find, the accounts and the key; store their credentials."""
-        accounts = json.loads(self._manage("seed_demo", stdin=json.dumps(self._credentials)))
+        accounts = json.loads(self.run(manage_command("seed_demo"), stdin=json.dumps(self._credentials)))
         self._credentials = {
             "baseUrl": self._base_url,
             "console": f"{self._base_url}/console/",
@@ -230,7 +229,7 @@ def main() -> int:
             tempfile.TemporaryDirectory(prefix="gateway-demo-") as scratch,
             Supervisor() as supervisor,
         ):
-            Demonstration(supervisor, Path(scratch)).run()
+            Demonstration(supervisor, Path(scratch)).keep_running()
     except Stopped:
         return 0
     except RuntimeError as error:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from faults.diary import YES, Attempt, Diary, Outcome, Request
+from faults.diary import YES, Attempt, Diary, Key, Outcome, Request
 from lab.http import Answer, Http, LoadBalancer
 
 RETRY_SECONDS = 12.0
@@ -83,16 +83,23 @@ def working(*workers: Worker) -> Iterator[None]:
             worker.join(300)
 
 
-class Client(Worker):
+class Caller(Worker):
+    """A worker that sends requests, and makes its choices by a seed."""
+
+    def __init__(self, name: str, balancer: LoadBalancer, seed: int = 0) -> None:
+        super().__init__(name)
+        self._http = Transport(balancer)
+        self._choices = random.Random(f"{seed}-{name}")
+
+
+class Client(Caller):
     """Sends requests and records their results in the diary."""
 
-    def __init__(self, diary: Diary, http: Transport, choices: random.Random) -> None:
-        super().__init__(diary.client)
-        self.diary = diary
-        self.choices = choices
+    def __init__(self, name: str, balancer: LoadBalancer, seed: int, facts: dict[Key, str]) -> None:
+        super().__init__(name, balancer, seed)
+        self.diary = Diary(name, initial=dict(facts), facts=dict(facts))
         self.unfinished: list[Request] = []
         """Requests whose result the client does not know yet."""
-        self._http = http
 
     @property
     def busy(self) -> set[str]:
@@ -130,7 +137,7 @@ class Client(Worker):
             "X-API-Key": request.credential,
             "Idempotency-Key": request.id,
             # One id for a whole job, as many clients send: the gateway must not rely on it. Checks use the reason.
-            "X-Request-Id": self.diary.client,
+            "X-Request-Id": self.name,
             "X-Change-Reason": f"{request.id}.{len(request.attempts)}",
         }
         answer = self._http.send(request.method, request.path, request.body, headers)
@@ -138,7 +145,7 @@ class Client(Worker):
         request.attempts.append(Attempt(time.time(), time.monotonic() - begun, answer.status, answer.code))
         status = answer.status
         if status == LOST.status:
-            return self.choices.uniform(0.2, 1.0)
+            return self._choices.uniform(0.2, 1.0)
         if status >= 500:
             return min(float(answer.headers.get("retry-after", "1")), 2.0)
         if status == 202:

@@ -3,12 +3,13 @@
 Nothing here may fail: every deviation is a finding.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from faults.client import LOST, Transport, Worker
+from faults.client import Caller, Transport
 from faults.world import Area
-from lab.http import Answer
+from lab.http import Answer, LoadBalancer
 from lab.waiting import TimedOut, wait_until
 
 APPLIED_WITHIN = 300.0
@@ -16,58 +17,51 @@ APPLIED_WITHIN = 300.0
 
 
 class Handover:
-    """Work of a person and a program that continues when the release that began it is gone.
+    """Work of a person and a program that continues when the release that began it is gone."""
 
-    `begin` requests a change that waits for approval, a search's first page, and a change under an idempotency key.
-    `finish` approves the change in the same session, waits until it is applied, reads the next page, and repeats the
-    change, which must get the same answer and change nothing.
-    """
-
-    def __init__(self, http: Transport, accounts: dict[str, Any], area: Area) -> None:
+    def __init__(self, balancer: LoadBalancer, accounts: dict[str, Any], area: Area) -> None:
         self.findings: list[str] = []
-        self._http = http
+        self._http = Transport(balancer)
         self._login = accounts["approver"]
-        self._key, self._careful_key = {"X-API-Key": accounts["keys"][-1]}, accounts["careful"][-1]
+        self._key, self._careful_key = {"X-API-Key": accounts["keys"][-1]}, {"X-API-Key": accounts["careful"][-1]}
         self._held_user, self._changed_user = area.supervised[0], area.people[0]
         self._session: dict[str, str] = {}
-        self._name = ""
-        self._request = ""
-        self._cursor = ""
-        self._first_answer = LOST
 
-    def begin(self, name: str) -> None:
-        """Begin everything; `name` makes the values unique."""
-        self._name = name
-        if not self._session:
-            self._session = self._expect(200, "POST", "/rest/session", self._login).session
-        # The checks identify the change by its reason.
-        careful = {"X-API-Key": self._careful_key, "X-Change-Reason": f"held-{name}"}
-        held = {"replace": {"title": f"Held {name}"}}
-        answer = self._expect(202, "PATCH", f"/api/ad/users/{self._held_user}", held, careful)
-        self._request = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
-        self._cursor = self._page("")["nextCursor"]
-        self._first_answer = self._change()
+    def begin(self, name: str) -> Callable[[], None]:
+        """Request a change that waits for approval, a search's first page, and a change under an idempotency key.
 
-    def finish(self) -> None:
-        """Finish everything that was begun."""
-        digest = {"digest": self._state()["digest"]}
-        self._expect(200, "POST", f"{self._request}/approve", digest, self._session)
-        if not self._page(f"&cursor={self._cursor}")["items"]:
-            self.findings.append(f"{self._name}: the second page is empty")
-        again = self._change()
-        if again.body != self._first_answer.body or "idempotency-replayed" not in again.headers:
-            self.findings.append(f"{self._name}: the change under an idempotency key was made again")
-        with suppress(TimedOut):
-            wait_until(lambda: self._state()["status"] not in ("approved", "applying"), APPLIED_WITHIN)
-        if (status := self._state()["status"]) != "applied":
-            self.findings.append(f"{self._name}: the approved change is {status}")
+        `name` makes the values unique. Return what finishes it: that approves the change in the same session, waits
+        until it is applied, reads the next page, and repeats the other change, which must get the same answer and
+        change nothing.
+        """
+        self._session = self._session or self._expect(200, "POST", "/rest/session", self._login).session
+        body = {"replace": {"title": f"Held {name}"}}
+        reason = {"X-Change-Reason": f"held-{name}"}  # by which the checks identify the change
+        held = self._expect(202, "PATCH", f"/api/ad/users/{self._held_user}", body, self._careful_key | reason)
+        request = f"/rest/change-requests/{held.body['changeRequest']['id']}"
+        cursor = self._page("")["nextCursor"]
+        first = self._change(name)
 
-    def _state(self) -> Any:
-        return self._expect(200, "GET", self._request, None, self._session).body
+        def read() -> Any:
+            return self._expect(200, "GET", request, None, self._session).body
 
-    def _change(self) -> Answer:
-        body = {"replace": {"title": f"Repeated {self._name}"}}
-        names = {"Idempotency-Key": self._name, "X-Request-Id": "handover", "X-Change-Reason": self._name}
+        def finish() -> None:
+            self._expect(200, "POST", f"{request}/approve", {"digest": read()["digest"]}, self._session)
+            if not self._page(f"&cursor={cursor}")["items"]:
+                self.findings.append(f"{name}: the second page is empty")
+            again = self._change(name)
+            if again.body != first.body or "idempotency-replayed" not in again.headers:
+                self.findings.append(f"{name}: the change under an idempotency key was made again")
+            with suppress(TimedOut):
+                wait_until(lambda: read()["status"] not in ("approved", "applying"), APPLIED_WITHIN)
+            if (status := read()["status"]) != "applied":
+                self.findings.append(f"{name}: the approved change is {status}")
+
+        return finish
+
+    def _change(self, name: str) -> Answer:
+        body = {"replace": {"title": f"Repeated {name}"}}
+        names = {"Idempotency-Key": name, "X-Request-Id": "handover", "X-Change-Reason": name}
         return self._expect(200, "PATCH", f"/api/ad/users/{self._changed_user}", body, self._key | names)
 
     def _page(self, cursor: str) -> Any:
@@ -78,17 +72,16 @@ class Handover:
     ) -> Answer:
         answer = self._http.send(method, path, body, headers)
         if answer.status != status:
-            raise RuntimeError(f"{self._name}: {method} {path} is {answer.status} {answer.body}")
+            raise RuntimeError(f"{method} {path} is {answer.status} {answer.body}")
         return answer
 
 
-class Reader(Worker):
+class Reader(Caller):
     """A program that keeps searching page by page and reading objects."""
 
-    def __init__(self, http: Transport, key: str) -> None:
-        super().__init__("reader")
+    def __init__(self, balancer: LoadBalancer, key: str) -> None:
+        super().__init__("reader", balancer)
         self.answers: list[tuple[str, int]] = []
-        self._http = http
         self._headers = {"X-API-Key": key}
 
     @property

@@ -3,7 +3,6 @@
 They are of groups and people of their own, so that nothing else changes them.
 """
 
-import random
 import threading
 import time
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any
 
-from faults.client import Transport, Worker
+from faults.client import Caller
 from lab.accounts.making import BUDGET
 from lab.directory import Directory, random_name
+from lab.http import LoadBalancer
 
 LASTS = timedelta(seconds=60)
 """How long a membership lasts: as short a while as the gateway allows."""
@@ -61,22 +61,22 @@ def make_guests(directory: Directory, base: str, lending: Lending) -> list[tuple
     ]
 
 
-class Lender(Worker):
+class Lender(Caller):
     """A client that gives memberships for a minute."""
 
     def __init__(
         self,
         name: str,
-        http: Transport,
+        balancer: LoadBalancer,
+        seed: int,
         accounts: dict[str, Any],
-        guests: tuple[str, list[str]],
         *,
         lending: Lending,
-        choices: random.Random,
+        guests: tuple[str, list[str]],
     ) -> None:
-        super().__init__(name)
-        self._http, self._key, self._budgeted_key = http, accounts["keys"][0], accounts.get("budgeted")
-        self._lending, self._choices = lending, choices
+        super().__init__(name, balancer, seed)
+        self._key, self._budgeted_key = accounts["keys"][0], accounts.get("budgeted")
+        self._lending = lending
         self._group, people = guests
         self._once, often = people[: lending.burst_of_each], people[lending.burst_of_each :]
         self._free_at = dict.fromkeys(often, 0.0)

@@ -3,16 +3,15 @@
 Every value written is unique, so that the checker can attribute each change.
 """
 
-import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from faults.client import Client, Transport, Worker
-from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
+from faults.client import Caller, Client
+from faults.diary import ABSENT, NO, YES, Effect, Request
 from faults.world import ATTRIBUTES, Area
-from lab.http import Answer
+from lab.http import Answer, LoadBalancer
 
 PAUSE = (0.0, 0.25)
 """Seconds between two requests of a client; this is no load test."""
@@ -29,10 +28,8 @@ class NotNow(Exception):
 class LoadedClient(Client):
     """One client, at work until it is told to finish. It asks for changes of supervised objects by its careful key."""
 
-    def __init__(
-        self, name: str, area: Area, http: Transport, *, key: str, careful_key: str, choices: random.Random
-    ) -> None:
-        super().__init__(Diary(name, initial=dict(area.facts), facts=dict(area.facts)), http, choices)
+    def __init__(self, name: str, balancer: LoadBalancer, seed: int, area: Area, *, key: str, careful_key: str) -> None:
+        super().__init__(name, balancer, seed, area.facts)
         self.failure: BaseException | None = None
         self._area = area
         self._key = key
@@ -51,7 +48,7 @@ class LoadedClient(Client):
 
     def repeat_everything(self) -> None:
         """Perform every action once more."""
-        self._remaining = self.choices.sample(list(self._actions), len(self._actions))
+        self._remaining = self._choices.sample(list(self._actions), len(self._actions))
 
     @property
     def has_done_everything(self) -> bool:
@@ -69,7 +66,7 @@ class LoadedClient(Client):
 
     def run(self) -> None:
         try:
-            while not self._ended.wait(self.choices.uniform(*PAUSE)):
+            while not self._ended.wait(self._choices.uniform(*PAUSE)):
                 self.resume_unfinished()
                 if self._remaining or not self._is_finishing:
                     self._do_something()
@@ -79,7 +76,7 @@ class LoadedClient(Client):
 
     def _do_something(self) -> None:
         """Perform a remaining action that is possible now, or else a random one, by the weights."""
-        anything = self.choices.choices(list(self._actions), list(self._actions.values()))
+        anything = self._choices.choices(list(self._actions), list(self._actions.values()))
         for action in (*self._remaining, *anything):
             with suppress(NotNow):
                 request = action()
@@ -114,7 +111,7 @@ class LoadedClient(Client):
         return free
 
     def _one_of(self, objects: Sequence[str]) -> str:
-        return self.choices.choice(self._free(objects))
+        return self._choices.choice(self._free(objects))
 
     def _fact(self, *key: str) -> str:
         return self.diary.facts.get(key, ABSENT)
@@ -127,9 +124,9 @@ class LoadedClient(Client):
         """Replace an attribute, and sometimes clear another one, of these users or of those who are not supervised."""
         user = self._one_of(users or [*self._area.people, *self._created])
         value = self._unique()
-        first, *others = self.choices.sample(attributes, len(attributes))
+        first, *others = self._choices.sample(attributes, len(attributes))
         effects = [Effect((first, user), value)]
-        cleared = [name for name in others[:1] if self.choices.random() < 0.2 and self._fact(name, user)]
+        cleared = [name for name in others[:1] if self._choices.random() < 0.2 and self._fact(name, user)]
         effects += [Effect((name, user), ABSENT) for name in cleared]
         body = {"replace": {first: value}, "clear": cleared}
         return self._request("users.update", "PATCH", f"users/{user}", body, *effects)
@@ -140,7 +137,7 @@ class LoadedClient(Client):
         return self._act(action, user, None, "enabled", value)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
-        name, unit = self._unique(), self.choices.choice(self._area.units)
+        name, unit = self._unique(), self._choices.choice(self._area.units)
         body = {"name": name, "parent": unit, "samAccountName": name}
         return body, Effect(("exists", f"CN={name},{unit}"), YES, index)
 
@@ -162,11 +159,11 @@ class LoadedClient(Client):
         return self._request("users.delete", "DELETE", f"users/{user}", None, Effect(("exists", user), NO))
 
     def _join_or_leave(self) -> Request:
-        group = self._one_of([self.choices.choice([*self._area.groups, self._area.shared_group])])
+        group = self._one_of([self._choices.choice([*self._area.groups, self._area.shared_group])])
         users = self._free(self._area.people)
         body: dict[str, list[str]] = {"add": [], "remove": []}
         effects = []
-        for user in self.choices.sample(users, min(2, len(users))):
+        for user in self._choices.sample(users, min(2, len(users))):
             leaves = self._fact("member", group, user) == YES
             body["remove" if leaves else "add"].append(user)
             effects.append(Effect(("member", group, user), NO if leaves else YES))
@@ -197,16 +194,16 @@ class LoadedClient(Client):
         return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
     def _update_many(self) -> Request:
-        free, name = self._free(self._area.listed), self.choices.choice(ATTRIBUTES)
+        free, name = self._free(self._area.listed), self._choices.choice(ATTRIBUTES)
         items, effects = [], []
-        for index, user in enumerate(self.choices.sample(free, min(BATCH, len(free)))):
+        for index, user in enumerate(self._choices.sample(free, min(BATCH, len(free)))):
             value = self._unique()
             items.append({"id": user, "replace": {name: value}})
             effects.append(Effect((name, user), value, index))
         return self._request("users.update", "POST", "users/batch/update", {"items": items}, *effects)
 
 
-class Approver(Worker):
+class Approver(Caller):
     """A person who approves pending changes and rejects one in ten. `decisions` are those that were confirmed.
 
     Requests for the objects to `leave` are left to somebody else. Those for the objects of `lent` are all approved at
@@ -215,21 +212,19 @@ class Approver(Worker):
 
     def __init__(
         self,
-        http: Transport,
+        balancer: LoadBalancer,
+        seed: int,
         *,
         login: dict[str, str],
-        choices: random.Random,
         leave: Collection[str],
         lent: Collection[str],
         is_everything_asked: Callable[[], bool],
     ) -> None:
-        super().__init__("approver")
+        super().__init__("approver", balancer, seed)
         self.decisions: dict[str, str] = {}
-        self._http = http
         self._leave, self._lent = leave, lent
         self._is_everything_asked = is_everything_asked
         self._login = login
-        self._choices = choices
         self._headers: dict[str, str] = {}
 
     def run(self) -> None:

@@ -6,8 +6,8 @@
 import json
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ import ldap
 import psycopg
 
 from faults.world import ATTRIBUTES
-from lab.directory import SHOW_DELETED, Directory
+from lab.directory import SHOW_DELETED, Directory, random_name
 
 TRACKED = {
     "title": 0xC,
@@ -124,9 +124,9 @@ class Calibration:
     created: dict[str, int]
 
 
-def calibrate(directory: Directory, unit: str) -> Calibration:
+def calibrate(directory: Directory) -> Calibration:
     """Make one change of each shape as the gateway writes it, and measure how it raises versions."""
-    unit = directory.add_unit("Sample", parent=unit)
+    unit = directory.add_unit(random_name("Sample"))
     user, other = directory.add_user(parent=unit), directory.add_unit("Other", parent=unit)
     steps: dict[tuple[str, str], int] = {}
 
@@ -158,31 +158,17 @@ def calibrate(directory: Directory, unit: str) -> Calibration:
     return Calibration(steps, created)
 
 
-def read_objects(directory: Directory, base: str, guids: Iterable[str]) -> dict[str, ObservedObject]:
-    """Read all objects below the base, and the deleted ones among `guids`, by objectGUID."""
+def read_objects(directory: Directory, base: str) -> dict[str, ObservedObject]:
+    """Read all objects below the base, and those that were deleted from there, by objectGUID."""
     names = ("*", "replPropertyMetaData", "objectGUID")
-    found = {_guid_of(values): values for values in directory.search("(objectClass=*)", *names, base=base).values()}
-    for guid in set(guids) - set(found):
-        with suppress(ldap.NO_SUCH_OBJECT):
-            found[guid] = directory.read(UUID(guid), *names, deleted=True)
-    return {guid: ObservedObject(values, _versions(values)) for guid, values in found.items()}
-
-
-def find_deleted_objects(directory: Directory, base: str) -> set[str]:
-    """The objectGUIDs of objects deleted below the base."""
-    deleted, names = f"CN=Deleted Objects,{directory.base_dn}", ["objectGUID", "lastKnownParent"]
-    found = directory.connection.search_ext_s(
-        deleted, ldap.SCOPE_ONELEVEL, "(isDeleted=TRUE)", names, serverctrls=[SHOW_DELETED]
+    found = list(directory.search("(objectClass=*)", *names, base=base).values())
+    deleted = directory.connection.search_ext_s(
+        f"CN=Deleted Objects,{directory.base_dn}", ldap.SCOPE_ONELEVEL, attrlist=names, serverctrls=[SHOW_DELETED]
     )
-    return {
-        _guid_of(values)
-        for _, values in found
-        if values.get("lastKnownParent", [b""])[0].decode().lower().endswith(base.lower())
-    }
-
-
-def _guid_of(values: Values) -> str:
-    return str(UUID(bytes_le=values["objectGUID"][0]))
+    for _, values in deleted:
+        if values.get("lastKnownParent", [b""])[0].decode().lower().endswith(base.lower()):
+            found.append(values)
+    return {str(UUID(bytes_le=values["objectGUID"][0])): ObservedObject(values, _versions(values)) for values in found}
 
 
 def _versions(values: Values) -> dict[str, int]:

@@ -80,10 +80,9 @@ def _ends(result: Result) -> Iterator[str]:
     records = _counted(record.outcome for record in result.story.records)
     change_requests = _counted(each.status for each in result.story.change_requests)
     yield f"\nRecords by outcome: {records}. Change requests: {change_requests}."
-    servers = {record.server for record in result.story.made if record.server}
-    if len(servers) > 1:
-        taken = _counted(f"by {record.server}" for record in result.story.made if record.server)
-        yield f"\nChanges by the domain controller that took them: {taken}."
+    servers = [f"by {record.server}" for record in result.story.made if record.server]
+    if len(set(servers)) > 1:
+        yield f"\nChanges by the domain controller that took them: {_counted(servers)}."
 
 
 def _scheduled(result: Result) -> Iterator[str]:

@@ -3,17 +3,15 @@
 Meanwhile `campaign` breaks the gateway, or `upgrade` replaces it.
 """
 
-import random
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 from uuid import UUID
 
 from faults.checks import Story
-from faults.client import Transport
 from faults.lending import NO_LENDING, Lender, Lending, make_guests
 from faults.load import Approver, LoadedClient
-from faults.observed import Database, ObservedObject, calibrate, find_deleted_objects, read_objects
+from faults.observed import Database, ObservedObject, calibrate, read_objects
 from faults.world import ATTRIBUTES, make_areas
 from lab.domain import Domain, wait_until_replicated
 from lab.http import LoadBalancer
@@ -46,37 +44,29 @@ class Scene:
         self._base = base = directory.add_unit(f"Campaign {seed}")
         areas = make_areas(directory, base, len(accounts["keys"]))
         guests = make_guests(directory, base, lending)
-        self._calibration = calibrate(directory, base)
+        self._calibration = calibrate(directory)
         self._settle()
-        self._before = read_objects(directory, base, ())
-        self._deleted_before = find_deleted_objects(directory, base)
+        self._before = read_objects(directory, base)
         self.spare = areas[clients:]
         self.clients = [
             LoadedClient(
                 f"client{number}",
+                balancer,
+                seed,
                 area,
-                Transport(balancer),
                 key=accounts["keys"][number],
                 careful_key=accounts["careful"][number],
-                choices=random.Random(f"{seed}-{number}"),
             )
             for number, area in enumerate(areas[:clients])
         ]
         self.lenders = [
-            Lender(
-                f"lent-{number}",
-                Transport(balancer),
-                accounts,
-                of_one,
-                lending=lending,
-                choices=random.Random(f"{seed}-{number}"),
-            )
+            Lender(f"lent-{number}", balancer, seed, accounts, lending=lending, guests=of_one)
             for number, of_one in enumerate(guests)
         ]
         self._approver = Approver(
-            Transport(balancer),
+            balancer,
+            seed,
             login=accounts["approver"],
-            choices=random.Random(f"{seed}-approver"),
             leave={user for area in self.spare for user in area.supervised},
             lent={group for group, _ in guests},
             is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
@@ -115,14 +105,11 @@ class Scene:
     def story(self) -> Story:
         """Collect everything to compare."""
         self._settle()
-        records = self.database.changes()
-        deleted = find_deleted_objects(self._directory, self._base) - self._deleted_before
-        known = {record.target for record in records if record.target} | deleted | set(self._before)
         return Story(
             diaries=[each.diary for each in self.clients],
-            records=records,
+            records=self.database.changes(),
             before=self._before,
-            after=read_objects(self._directory, self._base, known),
+            after=read_objects(self._directory, self._base),
             calibration=self._calibration,
             decisions=self._approver.decisions,
             change_requests=self.database.change_requests(),
@@ -134,7 +121,7 @@ class Scene:
         """Yield the objects of a story, just told, on which the domain controllers differ."""
         for domain in self._domains[1:]:
             with closing(domain.connect()) as directory:
-                other = read_objects(directory, self._base, story.after)
+                other = read_objects(directory, self._base)
             for guid in story.after.keys() | other.keys():
                 one, two = _replicated_state(story.after.get(guid)), _replicated_state(other.get(guid))
                 if one != two:

@@ -3,7 +3,6 @@
 `kinds` breaks them while `load` runs.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,17 +36,11 @@ class Servers(LiveGateway):
         self.directory_urls = [proxy.url]
         self.watched = [stores.redis, *self.services]
         """The services that are supervised."""
-        self._ended = threading.Event()
 
     def start(self) -> None:
         """Start web and worker, wait for them, and supervise all servers from now on."""
         super().start()
-        supervise_in_background(self.watched, self._ended)
-
-    def stop(self) -> None:
-        """Stop everything that was started here."""
-        self._ended.set()
-        super().stop()
+        supervise_in_background(self.watched)
 
 
 @contextmanager

@@ -13,15 +13,10 @@ CONNECTIONS_OF_EACH_KIND = 64
 """Four times the threads of both web processes."""
 
 _HEAD = b"POST /api/ad/users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-_SENT = {
-    "nothing": b"",
-    "headers": _HEAD,
-    "a body": _HEAD + b"Content-Length: 1000\r\n\r\n{",
-    "a chunked body": _HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
-    "a file that nobody reads": b"GET /static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js HTTP/1.1\r\n"
-    b"Host: x\r\n\r\n",
-}
-"""What slow clients send before they stop, by what they are slow with."""
+_BODIES = (_HEAD + b"Content-Length: 1000\r\n\r\n{", _HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+_UNREAD_FILE = b"GET /static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+_SENT = (b"", _HEAD, *_BODIES, _UNREAD_FILE)
+"""What slow clients send before they stop: nothing, headers, bodies, and what asks for a file that nobody reads."""
 
 _PROBES: Sequence[tuple[str, str, object, int]] = (
     ("GET", "/health", None, 200),
@@ -44,12 +39,12 @@ def run_slow_clients(base_url: str, seconds: float) -> None:
     """Keep slow clients connected for `seconds`, and send other requests meanwhile; raises OthersDelayed."""
     parts, bodies = urlsplit(base_url), []
     with ExitStack() as stack:
-        for slow_with, sent in _SENT.items():
+        for sent in _SENT:
             for _ in range(CONNECTIONS_OF_EACH_KIND):
                 address = parts.hostname or "", parts.port or 80
                 connection = stack.enter_context(socket.create_connection(address, timeout=ANSWER_SECONDS))
                 connection.sendall(sent)
-                if slow_with.endswith("body"):
+                if sent in _BODIES:
                     bodies.append(connection)
         end = time.monotonic() + seconds
         while time.monotonic() < end:

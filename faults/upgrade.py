@@ -24,7 +24,7 @@ from uuid import uuid4
 import psycopg
 
 from faults.checks import CHECKS, Story
-from faults.client import Transport, Worker, working
+from faults.client import Worker, working
 from faults.handover import Handover, Reader
 from faults.scene import Scene
 from faults.servers import SETTINGS
@@ -128,10 +128,10 @@ def run_upgrade(
             stack.enter_context(closing(scene))
             old.start()
             balancer.use(old.base_url)
-        handover = Handover(Transport(balancer), accounts, scene.spare[0])
-        reader, writer = Reader(Transport(balancer), accounts["keys"][-1]), WriterBeside(stores.database_url)
+        handover = Handover(balancer, accounts, scene.spare[0])
+        reader, writer = Reader(balancer, accounts["keys"][-1]), WriterBeside(stores.database_url)
         with working(*scene.workers, reader):
-            handover.begin("old")
+            finish_old = handover.begin("old")
             with stage("the tables change under it"), working(writer):
                 new.manage("migrate", "-v0")
             with stage("both side by side"):
@@ -140,15 +140,15 @@ def run_upgrade(
             with stage("this tree alone"):
                 balancer.use(new.base_url)
                 old.stop()
-                handover.finish()
-                handover.begin("new")
+                finish_old()
+                finish_new = handover.begin("new")
             with stage("both again"):
                 old_again.start()
                 balancer.use(new.base_url, old_again.base_url)
             with stage("the release before again"):
                 balancer.use(old_again.base_url)
                 new.stop()
-                handover.finish()
+                finish_new()
             with stage("everything comes to its end", rounds=0):
                 wait_for_end(scene)
         story = scene.story()
@@ -159,7 +159,7 @@ def run_upgrade(
     print("Answers:", ", ".join(f"{count} × {status or 'connection lost'}" for status, count in statuses.most_common()))
     print(f"The slowest write to the log while its tables changed: {writer.longest:.2f} s")
     return {name: list(check(story)) for name, check in CHECKS.items()} | {
-        "reads that were not answered": list(reader.findings),
+        "reads that were not answered": reader.findings,
         "changes that were not answered": list(unanswered(story)),
         "what was begun and not finished": handover.findings,
         f"writers that waited {LOCK_SECONDS} s for a lock": writer.findings,

@@ -82,7 +82,6 @@ class Service:
         """Start it."""
         with self._changed:
             self._clear()
-            self._restart_at = None
             self._is_killed = self._lacks_child = False
             self._started_at = time.monotonic()
             self._process = self._launch()
@@ -173,8 +172,11 @@ class Service:
             finally:
                 self.resume()
 
-    def supervise(self) -> None:
-        """Restart it after it ended, with a delay that grows with each end. Call this periodically."""
+    def supervise(self) -> bool:
+        """Restart it after it ended, with a delay that grows with each end; false once it was stopped for good.
+
+        Call this periodically.
+        """
         with self._changed:
             self._is_supervised = True
             now = time.monotonic()
@@ -189,6 +191,7 @@ class Service:
                     last = log_tail(self.log_file, lines=1)
                     self.unexpected_ends.append(f"{self.name} ended with {self._process.returncode}: {last}")
                 stop_process(self._process)  # its children may have outlived it and hold its port
+            return self._process is not None
 
     def _launch(self) -> subprocess.Popen[bytes]:
         with self.log_file.open("ab") as log:
@@ -201,19 +204,18 @@ class Service:
     def _clear(self, request: int = signal.SIGTERM) -> None:
         if self._process is not None:
             stop_process(self._process, request=request)
-        self._process = None
+        self._process = self._restart_at = None
 
     def _failure(self) -> str:
         return f"{self.name} did not start. Its log ends with:\n{log_tail(self.log_file)}"
 
 
-def supervise_in_background(services: Sequence[Service], ended: threading.Event) -> None:
-    """Supervise services in a thread until the event is set."""
+def supervise_in_background(services: Sequence[Service]) -> None:
+    """Supervise services in a thread until all of them are stopped."""
 
     def supervise_all() -> None:
-        while not ended.wait(0.1):
-            for service in services:
-                service.supervise()
+        while sum(service.supervise() for service in services):
+            time.sleep(0.1)
 
     threading.Thread(target=supervise_all, daemon=True).start()
 

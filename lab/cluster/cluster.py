@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -57,7 +56,6 @@ class Cluster(Commands):
 
     def __init__(self, folder: Path, settings: Mapping[str, str], stack: ExitStack) -> None:
         self._folder = folder
-        self._ended = threading.Event()
         make_bridge()
         self._hosts: dict[str, Host] = {}
         for name, number in _NUMBERS.items():
@@ -105,7 +103,7 @@ class Cluster(Commands):
             machine.service.start()
         for machine in self._gateway_machines:
             machine.service.wait_until_ready(600)
-        supervise_in_background(self.watched, self._ended)
+        supervise_in_background(self.watched)
 
     def start_redis(self) -> None:
         """Start the Redis servers and their Sentinels."""
@@ -124,7 +122,6 @@ class Cluster(Commands):
 
     def stop(self) -> None:
         """Stop everything that was started here."""
-        self._ended.set()
         for service in reversed(self.watched):
             service.stop()
 

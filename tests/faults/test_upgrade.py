@@ -13,7 +13,7 @@ import pytest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.checks import CHECKS
-from faults.client import Transport, working
+from faults.client import working
 from faults.handover import Handover, Reader
 from faults.scene import Scene
 from faults.upgrade import logged_errors, make_host, run_round, unanswered, wait_for_end
@@ -62,20 +62,20 @@ def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway
     balancer = LoadBalancer()
     new = live_gateway.base_url
     with closing(Scene([domain], live_database_url(), accounts, balancer, seed=1, clients=1)) as scene:
-        handover = Handover(Transport(balancer), accounts, scene.spare[0])
-        reader = Reader(Transport(balancer), keys[-1])
+        handover = Handover(balancer, accounts, scene.spare[0])
+        reader = Reader(balancer, keys[-1])
         old.start()
         balancer.use(old.base_url)
-        handover.begin("old")
+        finish_old = handover.begin("old")
         balancer.use(old.base_url, new)
         with working(*scene.workers, reader):
             run_round(scene)
             balancer.use(new)
-            handover.finish()
-            handover.begin("new")
+            finish_old()
+            finish_new = handover.begin("new")
             balancer.use(old.base_url)
             live_gateway.worker.stop()
-            handover.finish()
+            finish_new()
             wait_for_end(scene)
         story = scene.story()
     found = {name: list(check(story)) for name, check in CHECKS.items()}

@@ -57,40 +57,39 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message}; run it again to continue") from error
 
     def _fill(self, client: Client, organization: Organization) -> None:
-        base = client.settings.base_dn
         # One after the other, since a unit must exist before its content.
         for label, object_class in {"units": "organizationalUnit", "groups": "group", "people": "user"}.items():
-            there = _existing(client, object_class)
-            missing = [
+            entries = [
                 entry
                 for entry in organization.entries
                 if entry.attributes["objectClass"] == object_class
                 and (label != "people" or "employeeID" in entry.attributes)
-                and _key(f"{entry.dn},{base}") not in there
             ]
-            self._add(client, missing, label)
-        self._join(client, organization, _existing(client, "user"))
+            self._add(client, entries, label)
+        self._join(client, organization)
 
     def _add(self, client: Client, entries: Sequence[Entry], label: str) -> None:
         started = shown = time.monotonic()
-        added = taken = 0
-        for written in client.write_many(_as_add(entry, client.settings.base_dn) for entry in entries):
-            if isinstance(written.error, AlreadyExists):  # another object has the account's name
-                taken += 1
+        existing = 0
+        adds = (_as_add(entry, client.settings.base_dn) for entry in entries)
+        for number, written in enumerate(client.write_many(adds)):
+            if isinstance(written.error, AlreadyExists):  # or another object has the account's name
+                existing += 1
             elif written.error is not None:
                 raise written.error
-            added += 1
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
-                self.stdout.write(f"  {added} of {len(entries)} {label}")
+                self.stdout.write(f"  {number} of {len(entries)} {label}")
         passed = time.monotonic() - started
-        notes = f", {taken} names were taken" if taken else ""
-        self.stdout.write(f"{added - taken} {label} added in {passed:.1f} s{notes}")
+        self.stdout.write(f"{len(entries) - existing} {label} added in {passed:.1f} s, {existing} existed")
 
-    def _join(self, client: Client, organization: Organization, people: set[str]) -> None:
+    def _join(self, client: Client, organization: Organization) -> None:
         """Add people to their groups, many in one write: the directory takes 500 as fast as ten."""
         base = client.settings.base_dn
         joined = 0
+        # The directory may escape other characters than we do, and people whose names were taken are not there.
+        users = client.search(base, Scope.SUBTREE, Equals("objectClass", "user"), ("1.1",))
+        people = {_key(entry.dn) for entry in users}
         for group, members in organization.members.items():
             # None for one of the domain's own, which another base does not have.
             for found in client.search(base, Scope.SUBTREE, Equals("sAMAccountName", group), ("member",)):
@@ -102,12 +101,6 @@ class Command(BaseCommand):
                     client.write(Modify(found.dn, (Modification("add", "member", values),)))
                 joined += len(missing)
         self.stdout.write(f"{joined} memberships added")
-
-
-def _existing(client: Client, object_class: str) -> set[str]:
-    """The names of all objects of a class, in comparable form."""
-    found = client.search(client.settings.base_dn, Scope.SUBTREE, Equals("objectClass", object_class), ("1.1",))
-    return {_key(entry.dn) for entry in found}
 
 
 def _key(dn: str) -> str:
