@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 
 import psycopg
 
@@ -76,8 +75,7 @@ def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
     with ExitStack() as stack:
         hosts = [gateway]
         for number in range(1, count):
-            folder = Path(gateway.live.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
-            url, process = stack.enter_context(running_web(gateway, folder))
+            url, process = stack.enter_context(running_web(gateway))
             hosts.append(replace(gateway, base_url=url, processes={f"web{number}": process}))
         yield hosts
 

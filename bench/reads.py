@@ -5,13 +5,11 @@ An agent's `read_object` call is measured against the same read on `/api`, in bo
 
 import json
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import ldap
 
@@ -72,10 +70,7 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
         "BENCH_BIND_DN": domain.bind_dn,
         "BENCH_PASSWORD": domain.bind_password,
     }
-    with (
-        tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder,
-        running_web(gateway, Path(folder), "bench.bare:application", **settings) as (url, _),
-    ):
+    with running_web(gateway, "bench.bare:application", **settings) as (url, _):
         yield url
 
 

@@ -153,20 +153,20 @@ def running_gateway(
 
 @contextmanager
 def running_web(
-    gateway: Gateway, folder: Path, application: str = "gateway.asgi:application", **environment: str
+    gateway: Gateway, application: str = "gateway.asgi:application", **environment: str
 ) -> Iterator[tuple[str, int]]:
     """One more web server over the stores of a gateway, with a data directory of its own: its URL and process id."""
     port = free_port()
-    folder.mkdir(exist_ok=True)
-    web = Service(
-        "web",
-        web_command(host="127.0.0.1", port=port, application=application),
-        is_ready=lambda: not is_port_free("127.0.0.1", port),
-        log_file=folder / "web.log",
-        environment={**gateway.live.environment, "GATEWAY_DATA_DIR": str(folder), **environment},
-    )
-    web.start_and_wait()
-    try:
-        yield f"http://127.0.0.1:{port}", web.pid
-    finally:
-        web.stop()
+    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder:
+        web = Service(
+            "web",
+            web_command(host="127.0.0.1", port=port, application=application),
+            is_ready=lambda: not is_port_free("127.0.0.1", port),
+            log_file=Path(folder) / "web.log",
+            environment={**gateway.live.environment, "GATEWAY_DATA_DIR": folder, **environment},
+        )
+        web.start_and_wait()
+        try:
+            yield f"http://127.0.0.1:{port}", web.pid
+        finally:
+            web.stop()

@@ -16,6 +16,7 @@ from core.secrets.private_files import make_private_by_default
 from demo.supervisor import ShownService, Stopped, Supervisor, say
 from lab.commands import PROJECT, manage_command, web_command, worker_command
 from lab.company import FILL_DOMAIN
+from lab.domain import reserved_address
 from lab.gateway import Commands
 from lab.http import Http, is_healthy
 from lab.redis import RedisServer
@@ -27,7 +28,6 @@ from lab.samba.controller import (
     SYSTEM_PYTHON,
     DomainController,
     random_password,
-    reserve,
 )
 from lab.services import is_port_free
 
@@ -98,15 +98,11 @@ class Demonstration(Commands):
     def _choose_address(self) -> str:
         """The address of earlier runs, or the first free one if it is in use by now."""
         earlier = self._credentials["directory"]["url"].removeprefix("ldaps://") if self._credentials else ""
-        others = (f"127.0.9.{number}" for number in range(1, 255))
-        for address in (earlier, *others) if earlier else others:
-            with ExitStack() as reservation:
-                if reservation.enter_context(reserve(address)):
-                    self._reservation = reservation.pop_all()  # as long as this demonstration
-                    if earlier not in ("", address):
-                        say(f"{earlier} is in use; the domain controller moves to {address}.")
-                    return address
-        raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")
+        self._reservation = ExitStack()  # as long as this demonstration
+        address = self._reservation.enter_context(reserved_address("127.0.9", earlier))
+        if earlier not in ("", address):
+            say(f"{earlier} is in use; the domain controller moves to {address}.")
+        return address
 
     def _prepare_domain(self) -> None:
         if not self._controller.is_provisioned:

@@ -136,12 +136,16 @@ def _template(*, recycle_bin: bool) -> Path:
 
 
 @contextmanager
-def reserved_address() -> Iterator[str]:
-    """A loopback address on which no domain controller runs, kept from other test processes while it is in use."""
-    for number in range(1, 255):
-        address = f"127.0.40.{number}"
+def reserved_address(network: str = "127.0.40", first: str = "") -> Iterator[str]:
+    """A loopback address on which no domain controller runs, kept from other processes while it is in use.
+
+    It is the `first` one if that is free, or else the first free one of the network.
+    """
+    for address in filter(None, (first, *(f"{network}.{number}" for number in range(1, 255)))):
         with recipe.reserve(address) as is_reserved:
             if is_reserved:
                 yield address
                 return
-    raise RuntimeError("Every loopback address from 127.0.40.1 to 127.0.40.254 is in use")
+    raise RuntimeError(
+        f"A domain controller needs port 389 and 636 of an address {network}.x: run as root, or free one"
+    )

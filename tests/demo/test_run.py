@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from demo import run
-from demo.run import CannotRun, Demonstration
+from demo.run import Demonstration
 from demo.supervisor import Supervisor
 from lab.samba import controller
 from lab.samba.controller import LDAP_PORTS
@@ -61,7 +61,7 @@ def test_it_moves_when_somebody_else_is_there(
 
 def test_no_address_is_free(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "is_port_free", lambda *_: False)
-    with pytest.raises(CannotRun, match=r"127\.0\.9\.x"):
+    with pytest.raises(RuntimeError, match=r"127\.0\.9\.x"):
         demonstration("127.0.9.77")
 
 
