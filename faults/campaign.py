@@ -198,18 +198,16 @@ def _wait_for_end(plan: Plan, servers: Site, scene: Scene, findings: dict[str, l
     old, old_requests = set(scene.database.open_records()), scene.requests_under_way()
 
     def is_settled() -> bool:
-        scene.require_working()
         return not old & set(scene.database.open_records()) and not old_requests & scene.requests_under_way()
 
     def is_over() -> bool:
-        scene.require_working()
         is_in_time = time.monotonic() < started + plan.answered_within
         is_patient = is_in_time or not all(client.has_done_everything for client in scene.clients)
         is_waiting = is_patient and not all(client.is_finished for client in scene.clients)
         return not is_waiting and not scene.is_anything_open()
 
     with suppress(TimedOut):
-        wait_until(is_settled, started + plan.settled_within - time.monotonic())
+        scene.wait_until(is_settled, started + plan.settled_within - time.monotonic())
     settled_after = time.monotonic() - started
     late = f"within {plan.settled_within:g} s"
     findings[f"records not settled {late}"] = list(scene.find_settleable(old))
@@ -217,7 +215,7 @@ def _wait_for_end(plan: Plan, servers: Site, scene: Scene, findings: dict[str, l
     findings[f"approved changes not applied {late}"] = [f"change request {each}" for each in sorted(still_open)]
     _logger.info("waiting for answers and for what clients asked for at the end")
     with suppress(TimedOut):  # the checks say what is still open then
-        wait_until(is_over, max(plan.answered_within, plan.settled_within) - settled_after)
+        scene.wait_until(is_over, max(plan.answered_within, plan.settled_within) - settled_after)
     return settled_after
 
 

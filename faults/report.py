@@ -94,11 +94,9 @@ def _scheduled(result: Result) -> Iterator[str]:
         return
     yield "\n| Scheduled | Times | Late by, s (median, 99 in 100, longest) |\n|---|---:|---:|"
     for name, seconds in late.items():
-        seconds.sort()
-        shown = (
-            ", ".join(f"{seconds[int(part * (len(seconds) - 1))]:.1f}" for part in (0.5, 0.99, 1)) if seconds else ""
-        )
-        yield f"| {name} | {len(seconds)} | {shown} |"
+        ordered = sorted(seconds)
+        shown = [f"{ordered[int(part * (len(ordered) - 1))]:.1f}" for part in (0.5, 0.99, 1) if ordered]
+        yield f"| {name} | {len(seconds)} | {', '.join(shown)} |"
     made = [each for each in story.records if each.request.startswith(BURST) and each.is_made]
     at_once = [each.at for each in made if each.change_request in story.decisions]
     if at_once:

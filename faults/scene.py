@@ -3,7 +3,7 @@
 Meanwhile `campaign` breaks the gateway, or `upgrade` replaces it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from faults.observed import Database, ObservedObject, calibrate, read_objects
 from faults.world import ATTRIBUTES, make_areas
 from lab.domain import Domain, wait_until_replicated
 from lab.http import LoadBalancer
+from lab.waiting import wait_until
 
 UNDER_WAY = ("approved", "applying", "unknown")
 """States of change requests that are still being processed."""
@@ -82,6 +83,15 @@ class Scene:
         for each in self.clients:
             if each.failure is not None:
                 raise RuntimeError(f"{each.name} is at fault itself") from each.failure
+
+    def wait_until(self, is_over: Callable[[], bool], seconds: float) -> None:
+        """Wait for a condition; raises TimedOut, or RuntimeError if a client itself has failed meanwhile."""
+
+        def is_over_and_well() -> bool:
+            self.require_working()
+            return is_over()
+
+        wait_until(is_over_and_well, seconds, "the clients wait in vain")
 
     def is_anything_open(self) -> bool:
         """Whether records, runs or change requests are still being processed."""

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,6 @@ from lab.gateway import LiveGateway, Stores, gateway_settings, running_stores
 from lab.http import LoadBalancer
 from lab.long_log import write_long_log
 from lab.releases import THIS_TREE, NoHistory, Release, previous_release
-from lab.waiting import wait_until
 
 TIMEOUT = 300.0
 """Seconds. Generous, since the machine may be busy."""
@@ -172,15 +171,15 @@ def run_round(scene: Scene) -> None:
     """Wait until each client has performed every action once more."""
     for each in scene.clients:
         each.repeat_everything()
-    _wait(scene, lambda: all(each.has_done_everything for each in scene.clients))
+    scene.wait_until(lambda: all(each.has_done_everything for each in scene.clients), TIMEOUT)
 
 
 def wait_for_end(scene: Scene) -> None:
     """Wait until each client knows all its results, and nothing is open."""
     for each in scene.clients:
         each.finish()
-    _wait(scene, lambda: all(each.is_finished for each in scene.clients))
-    _wait(scene, lambda: not scene.is_anything_open())
+    scene.wait_until(lambda: all(each.is_finished for each in scene.clients), TIMEOUT)
+    scene.wait_until(lambda: not scene.is_anything_open(), TIMEOUT)
 
 
 def unanswered(story: Story) -> Iterator[str]:
@@ -189,14 +188,6 @@ def unanswered(story: Story) -> Iterator[str]:
         for attempt in request.attempts:
             if not 0 < attempt.status < 500:
                 yield f"{request.id} {request.operation}: {attempt.status} {attempt.code}"
-
-
-def _wait(scene: Scene, is_over: Callable[[], bool]) -> None:
-    def is_over_and_well() -> bool:
-        scene.require_working()
-        return is_over()
-
-    wait_until(is_over_and_well, TIMEOUT, "the clients wait in vain")
 
 
 def main() -> int:
