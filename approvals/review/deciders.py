@@ -194,7 +194,7 @@ def _people_who_changed(targets: Iterable[UUID], since: datetime, *, by: frozens
         if record.target_kind in _OWN_TABLES:
             # One without values was recorded before these were: it may have been any change.
             counts = record.operation in _CREATING_OPERATIONS or record.raised_access or not changed or changed & by
-        elif counts := not _CREDENTIALS.isdisjoint(map(str.lower, changed)):
+        elif counts := not _credentials().isdisjoint(map(str.lower, changed)):
             approved += ((name, record.at) for name in (record.approved_by or "").split(", ") if name)
         if counts:
             found.append((record.owner_id, record.at))
@@ -202,6 +202,12 @@ def _people_who_changed(targets: Iterable[UUID], since: datetime, *, by: frozens
         ids = dict(Person.objects.filter(username__in={name for name, _ in approved}).values_list("username", "pk"))
         found += ((ids[name], at) for name, at in approved if name in ids)
     return found
+
+
+def _credentials() -> frozenset[str]:
+    """The attributes of an account by which people sign in here, in lower case."""
+    named = (provider.ClaimNames for provider in settings.CONFIGURATION.SignIn.Oidc)
+    return _CREDENTIALS | {"userprincipalname"} if "userPrincipalName" in named else _CREDENTIALS
 
 
 def requests_in_scopes(call: Call) -> Q:

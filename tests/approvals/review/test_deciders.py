@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
+from core.configuration_sections import OidcProvider
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from keys.models import ApiKey, Person, Role, SecondFactor
-from lab.directory import PASSWORD, Directory
+from lab.directory import PASSWORD, Directory, random_name
 from tests.approvals.proposals import hold
 from tests.audit.calls import make_call
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions
@@ -226,6 +227,19 @@ def test_who_set_somebodys_password_in_the_directory(
     expect_free(Console(deciding), held_for(key))  # Ada told the portal her old one
     assert portal.post(f"/api/ad/users/{ada}/reset-password", {"generate": True}).status == 200
     expect_barred(Console(deciding), held_for(key))
+
+
+def test_who_set_the_name_by_which_a_provider_knows_somebody(
+    connection: DirectoryConnection, ada: UUID, configure: Configure
+) -> None:
+    of_ada, other = make_person(may=[DECIDE]), make_person(superuser=True)
+    Person.objects.filter(pk=of_ada.pk).update(connection=connection, object_guid=ada)
+    key = make_integration(connection, owner=other)
+    assert key.patch(f"/api/ad/users/{ada}", {"replace": {"userPrincipalName": random_name("mallory")}}).status == 200
+    expect_free(Console(of_ada), held_for(key.key))
+    claim = OidcProvider(Name="a", Issuer="https://a", ClientId="a", Claim="upn", ClaimNames="userPrincipalName")
+    configure("SignIn", Oidc=(claim,))
+    expect_barred(Console(of_ada), held_for(key.key))
 
 
 def test_who_got_the_password_of_a_reset_that_they_approved(
