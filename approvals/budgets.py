@@ -5,11 +5,12 @@ counted in the transaction that records their intents, under a lock, so that con
 An approved change is a person's decision: it is neither counted nor held.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from django.conf import settings
 from django.db import transaction
@@ -117,6 +118,24 @@ def with_exceeded(assessment: Assessment, exceeded: Budget) -> Assessment:
     """An assessment that says first that the change waits because a budget is used up."""
     reason = exceeded.sentence
     return replace(assessment, reasons=(reason, *assessment.reasons), plain_reasons=(reason, *assessment.plain_reasons))
+
+
+def count_in_dry_runs(shown: Iterable[dict[str, Any]]) -> None:
+    """Let the dry runs of one batch say what the budgets would hold if they were made one after another."""
+    taken: Counter[str] = Counter()
+    for each in shown:
+        left: list[BudgetJson] = each.get("budgets", [])
+        if each["wouldQueue"] or not left:
+            continue
+        for budget in left:
+            budget["remaining"] = max(0, budget["remaining"] - taken[each["risk"]])
+        used_up = next((budget for budget in left if not budget["remaining"]), None)
+        if used_up is None:
+            taken[each["risk"]] += 1
+            continue
+        risk = Risk(used_up["risk"])
+        exceeded = Budget(of=used_up["of"], holder="", risk=risk, period=used_up["period"], limit=used_up["limit"])
+        each |= {"wouldQueue": True, "warnings": [exceeded.sentence, *each["warnings"]]}
 
 
 class Ledger:

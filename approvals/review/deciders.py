@@ -29,7 +29,7 @@ from core.call import Call, CredentialKind, CredentialRef, Surface
 from core.errors import GatewayError
 from core.shapes import parse_guid
 from core.text.messages import message
-from directory.lookup.access import inside_scopes_condition
+from directory.lookup.access import client_of, inside_scopes_condition, is_within_any, scope_bases
 from directory.lookup.visibility import Visibility, visibility_of
 from keys.models import ApiKey, Person
 from keys.permissions.effective import call_for_person
@@ -217,6 +217,14 @@ def requests_in_scopes(call: Call) -> Q:
     if call.directory is None:
         return Q(pk__in=())
     return inside_scopes_condition(call, "target_dn") & Q(directory_id=call.directory.id)
+
+
+def is_inside_scopes(call: Call, request: ChangeRequest) -> bool:
+    """Whether the target of a request is inside a confined caller's scopes, wherever it is by now."""
+    if call.directory is None or request.directory_id != call.directory.id:
+        return False
+    target = None if request.target_id is None else client_of(call).find(request.target_id, ("objectGUID",))
+    return is_within_any(request.target_dn if target is None else target.dn, scope_bases(call) or ())
 
 
 def hidden_reason(call: Call, request: ChangeRequest) -> str | None:

@@ -20,7 +20,7 @@ from pydantic import Field, WithJsonSchema, create_model
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-from approvals.budgets import Budget
+from approvals.budgets import Budget, count_in_dry_runs
 from audit import log
 from core.call import Call
 from core.deadlines import OutOfTime
@@ -223,6 +223,8 @@ def execute_batch(
     charge(call, documents, items=len(documents))
     items = [Item(index, document) for index, document in enumerate(documents, first)]
     _Batch(operation, call, items, stop=on_error == "stop").run()
+    if call.dry_run:
+        count_in_dry_runs(item.result.body for item in items if isinstance(item.result, Answer))
     return items
 
 

@@ -87,6 +87,10 @@ def test_a_batch_is_held_from_where_the_budget_ends(
     give(free, security_changes_per_hour=2)
     people = users(4)
     items = [{"id": str(user), "replace": {"scriptPath": "logon.cmd"}} for user in people]
+    shown = free.post("/api/ad/users/batch/update?dryRun=true", {"items": items}).body["results"]
+    assert [item["wouldQueue"] for item in shown] == [False, False, True, True]
+    assert [item["budgets"][0]["remaining"] for item in shown] == [2, 1, 0, 0]
+    assert shown[2]["warnings"][0] == "The key has used up its budget of 2 security changes in an hour."
     answer = free.post("/api/ad/users/batch/update", {"items": items}).body
     assert [item["status"] for item in answer["results"]] == [200, 200, 202, 202]
     assert [directory.text(user, "scriptPath") for user in people] == ["logon.cmd"] * 2 + [None] * 2

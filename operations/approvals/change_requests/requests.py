@@ -14,7 +14,13 @@ from approvals import secrets, statistics
 from approvals.errors import AskedElsewhere
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.deciders import conflict_reason, find_deciders, hidden_reason, requests_in_scopes
+from approvals.review.deciders import (
+    conflict_reason,
+    find_deciders,
+    hidden_reason,
+    is_inside_scopes,
+    requests_in_scopes,
+)
 from approvals.review.unusual import unusual_facts
 from approvals.shapes import (
     ChangeRequestJson,
@@ -30,7 +36,7 @@ from approvals.shapes import (
 from approvals.states import retry_after
 from core.call import Call, Surface
 from core.database import own_rows
-from core.errors import Forbidden
+from core.errors import Forbidden, NotFound
 from core.operation import SIGNED_IN, Effect, Risk, administration, find_operation, operation, rest_operation
 from core.paging import Page, PageQuery, page_of
 from core.shapes import example, parse_guid, render_timestamp
@@ -95,11 +101,15 @@ class RejectChangeRequest(DecisionBody):
 def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     """The caller's own requests, or in the console all of them if they may decide; without inputs and secrets.
 
-    Confined callers see only requests whose target lies inside their scopes.
+    Confined callers see only requests whose target lies inside their scopes, by the name that it had then.
     """
+    requests = _requests_for(call)
+    return requests.filter(requests_in_scopes(call)) if call.scopes else requests
+
+
+def _requests_for(call: Call) -> QuerySet[ChangeRequest]:
+    """The same wherever their targets are."""
     requests = ChangeRequest.objects.defer("input", "secret")
-    if call.scopes:
-        requests = requests.filter(requests_in_scopes(call))
     if call.surface is Surface.REST and call.may(DECIDE):
         return requests
     return requests.filter(requester_id=call.person.id)
@@ -190,8 +200,11 @@ def read_change_request(call: Call, *, id: UUID, query: WaitingQuery = AT_ONCE) 
 
 
 def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
-    """The request, if the caller may see it; raises NotFound."""
-    return own_rows.find(visible_requests(call), id=request_id)
+    """The request, if the caller may see it; raises NotFound, also for a confined caller if its target has left."""
+    request = own_rows.find(_requests_for(call), id=request_id)
+    if call.scopes and not is_inside_scopes(call, request):
+        raise NotFound
+    return request
 
 
 def require_decidable(call: Call, request_id: UUID) -> None:
