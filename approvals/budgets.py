@@ -26,6 +26,7 @@ from core.database.own_rows import lock_record
 from core.operation import Risk
 from core.text.messages import Message, message
 from keys.models import ApiKey
+from keys.models.api_keys import BUDGETS
 
 Holder = Literal["key", "agent", "directory"]
 
@@ -202,7 +203,7 @@ def _limits_of(call: Call) -> list[Budget]:
     if credential.kind is CredentialKind.AGENT_TOKEN:
         limits += _limits("agent", credential.unique_id, configured.Agent)
     elif credential.kind is CredentialKind.API_KEY:
-        for key in ApiKey.objects.filter(pk=credential.id):
+        for key in ApiKey.objects.filter(pk=credential.id).only(*BUDGETS).order_by():
             limits += _limits_of_key(key)
     return limits
 
