@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from active_directory import And, Client, Delete, Entry, Equals, InChain, Modify, Or, Rename, Scope, Write
 from core.call import Call, CredentialKind
+from core.database.existence import has_rows
 from core.text.messages import message
 from directory.groups import MEMBERSHIP_ATTRIBUTES, groups_above
 from directory.lookup.access import client_of, is_within_any
@@ -114,7 +115,7 @@ def _less_confined_accounts(call: Call, people: QuerySet[Person]) -> set[UUID]:
 
 def _may_be_people(accounts: Collection[UUID]) -> bool:
     """A shortcut for most accounts, which belong to nobody who uses the gateway."""
-    return bool(accounts) and Person.objects.filter(object_guid__in=accounts).exists()
+    return bool(accounts) and has_rows("SELECT 1 FROM keys_person WHERE object_guid IN ({ids}) LIMIT 1", accounts)
 
 
 def _reaches_below(write: Write | None) -> bool:
@@ -149,9 +150,9 @@ class MorePrivilegingGroups:
         A permission group that confines its members counts whatever it grants: without it they may do more. For a
         confined caller every group counts that grants anything.
         """
-        mapped = list(DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))
-        if not mapped or is_superuser(call):
+        if not has_rows("SELECT 1 FROM keys_directorygroup LIMIT 1") or is_superuser(call):
             return cls(call, frozenset())
+        mapped = list(DirectoryGroup.objects.order_by().values_list("object_guid", "group_id"))
         lacking = [key for key, name in names_by_key().items() if call.scopes or name not in call.permissions]
         groups = {group for _, group in mapped}
         giving = Group.permissions.through.objects.filter(group_id__in=groups, permission_id__in=lacking)
