@@ -14,6 +14,7 @@ from uuid import UUID
 
 import structlog
 from django.db import DatabaseError
+from django.db.models import Q
 
 from active_directory import Client, LdapError
 from approvals import ends
@@ -52,6 +53,7 @@ SWEEP_SECONDS: Final = 1.5
 _UNTIL_KNOWN: Final = timedelta(seconds=10)
 """When to look again at a write whose outcome is not known yet."""
 
+_RESTORE: Final = "deleted-objects.restore"
 _AWAY = (directory_errors.Unavailable, ServiceUnavailable)
 
 
@@ -196,6 +198,11 @@ def _changes_to_end(client: Client, end: ChangeRequest) -> list[AttributeChange]
     """
     parts = ends.parts_of_end(end)
     later = log_queries.only_changes(OperationRecord.objects.filter(target_id=end.target_id, id__gt=end.ends))
+    # What was deleted and restored, it or a member, is as it was before.
+    restores = OperationRecord.objects.filter(operation=_RESTORE, id__gt=end.ends, call_id__isnull=False)
+    later = later.exclude(
+        Q(operation__endswith=".delete") | Q(operation=_RESTORE) | Q(call_id__in=restores.values("call_id"))
+    )
     made = later.filter(outcome__in=[Outcome.SUCCEEDED, *OPEN_OUTCOMES]).exclude(change_request_id=end.id)
     for record in made.order_by("id").iterator():
         changes = recorded_changes(record)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from active_directory import fold_case
+from active_directory import Delete, Modify, fold_case
 from approvals import ends
 from approvals.ends import BadTime, EndMove, EndsAlready, PlannedEnd
 from approvals.models import ChangeRequest, Status
@@ -185,12 +185,11 @@ def _plan_own_end(operation: Operation, call: Call, proposal: Proposal, risk: Ri
 
 
 def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, schedule: Schedule) -> Proposal:
-    # The end of an earlier attempt of this very call is its own.
-    pending = [end for end in ends.find_pending(proposal.target.id) if end.call_id not in call.interrupted]
+    pending = _ends_concerned(call, proposal)
     confirmed = touched = frozenset[str]()
     if pending:  # most objects have none, and a change may add a thousand members
         confirmed = _confirmed_parts(call, proposal, pending)
-        touched = ends.parts_of(proposal.changes, proposal.identities)
+        touched = _parts_touched(proposal, pending)
     moves: list[EndMove] = []
     shown: list[str] = []
     until: tuple[str, ...] = ()
@@ -228,6 +227,25 @@ def _with_moved_ends(operation: Operation, call: Call, proposal: Proposal, sched
         changes.append(AttributeChange(UNTIL, tuple(shown), until))
         proposal = replace(proposal, changes=tuple(changes), risk=risk, risk_reason=reason)
     return replace(proposal, move_ends=partial(ends.move_ends, moves))
+
+
+def _ends_concerned(call: Call, proposal: Proposal) -> list[ChangeRequest]:
+    """The pending ends that a change may move.
+
+    What is deleted may be restored as it was, and then ends all the same; but for what was made for a while.
+    """
+    if isinstance(proposal.write, Modify) and proposal.write.deleted:
+        return []
+    # The end of an earlier attempt of this very call is its own.
+    pending = [end for end in ends.find_pending(proposal.target.id) if end.call_id not in call.interrupted]
+    is_deletion = isinstance(proposal.write, Delete)
+    return [end for end in pending if not is_deletion or end.operation.endswith(".delete")]
+
+
+def _parts_touched(proposal: Proposal, pending: Iterable[ChangeRequest]) -> frozenset[str]:
+    if isinstance(proposal.write, Delete):
+        return frozenset().union(*map(ends.parts_of_end, pending))
+    return ends.parts_of(proposal.changes, proposal.identities)
 
 
 def _end_of(proposal: Proposal, schedule: Schedule, begins: datetime) -> datetime | None:

@@ -15,7 +15,7 @@ from directory.models import DirectoryConnection
 from directory.outcomes.writer import RecordedWrite, Result
 from gateway import pipeline, tasks
 from gateway.models import IdempotencyRecord
-from lab.directory import Directory
+from lab.directory import Directory, random_name
 from lab.domain import Domain
 from lab.proxy import FaultyProxy
 from tests.approvals.temporary import Later, Place, end_of, give, in_time
@@ -338,6 +338,44 @@ def test_whether_somebody_has_changed_it_meanwhile_is_not_known(
 
 def _lose(_client: object, recorded: RecordedWrite) -> Result:
     return Result(record=recorded.record, refusal=OutcomeUnknown())
+
+
+@pytest.mark.parametrize("resource", ["groups", "users"])
+def test_what_is_deleted_and_restored_ends_all_the_same(
+    free: Integration, place: Place, later: Later, resource: str
+) -> None:
+    bob = place.user()
+    given = give(free, place.group, bob, X_Revert_After="PT8H")
+    later(seconds=11)
+    deleted = bob if resource == "users" else place.group
+    assert free.delete(f"/api/ad/{resource}/{deleted}").status == 204
+    assert free.post(f"/api/ad/deleted-objects/{deleted}/restore").status == 200
+    assert place.members() == {bob}
+    later(hours=9)
+    assert (end_of(given).status, place.members()) == ("applied", set())
+
+
+def test_a_restored_tombstone_gets_back_what_ends(
+    db: None, domain_without_recycle_bin: Domain, tombstone_directory: Directory, later: Later
+) -> None:
+    free = make_integration(make_connection(domain_without_recycle_bin))
+    unit = tombstone_directory.add_unit(random_name("unit"))
+    place = Place(tombstone_directory, unit)
+    bob = place.user()
+    given = give(free, place.group, bob, X_Revert_After="PT8H")
+    later(seconds=11)
+    assert free.delete(f"/api/ad/users/{bob}").status == 204
+    assert free.post(f"/api/ad/deleted-objects/{bob}/restore").status == 200
+    assert place.members() == {bob}
+    later(hours=9)
+    assert (end_of(given).status, place.members()) == ("applied", set())
+
+
+def test_what_was_made_for_a_while_does_not_end_twice(free: Integration, place: Place, later: Later) -> None:
+    made = free.post("/api/ad/contacts", {"name": "Guest", "parent": place.unit}, X_Revert_After="PT8H")
+    later(seconds=11)
+    assert free.post(f"/api/change-requests/{end_of(made).id}/revert-now").status == 200
+    assert end_of(made).status == "superseded"
 
 
 def test_an_end_that_the_directory_refuses_is_overdue(
