@@ -19,6 +19,7 @@ from django.utils.translation import override
 from audit.bounded_search import newest_records
 from audit.model_changes.descriptions import change_operations, label_of_change
 from audit.models import BEGINNING_OF_REVERTS, OperationRecord, Outcome, reason_of_revert, reverted_by
+from core.database.own_rows import containing
 from core.operation import Effect, operations
 from core.text.messages import translated
 
@@ -41,13 +42,18 @@ def filter_by_words(records: QuerySet[OperationRecord], text: str, *, people: An
     """
     for word in text.replace(",", " ").split():
         # Only the RDN: whoever looks for "sales" does not want every object below OU=Sales.
-        in_rdn = rf"^([^=,]+=)?(\\.|[^,\\])*{_ESCAPED_IN_NAMES.sub(_in_name, re.escape(word))}"
+        in_rdn = rf"^([^=,]+=)?(\\.|[^,\\])*{pattern_in_names(word)}"
         plain = max(re.split(r'[^ -~]|[+"\\<>;=#]', word), key=len)  # what SQLite, too, compares in any case of letters
         condition = Q(target_dn__icontains=plain, target_dn__iregex=in_rdn)
-        condition |= Q(owner__icontains=word) | Q(key_name__icontains=word) | Q(owner__in=people(word))
+        condition |= containing(word, "owner", "key_name") | Q(owner__in=people(word))
         condition |= Q(operation__in=operations_matching(word))
         records = records.filter(condition)
     return records
+
+
+def pattern_in_names(text: str) -> str:
+    """A pattern that finds a text, as people write it, in distinguished names."""
+    return _ESCAPED_IN_NAMES.sub(_in_name, re.escape(text))
 
 
 _ESCAPED_IN_NAMES: Final = re.compile(r'\\?[+"<>;=#]|\\\\')

@@ -5,11 +5,12 @@ Their records carry versions for ETag and If-Match; those of directory objects c
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, cast
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Model, ProtectedError, QuerySet, RestrictedError
+from django.db.models import Model, ProtectedError, Q, QuerySet, RestrictedError
 
 from core.errors import Conflict, NotFound
 from core.shapes import RecordT
@@ -28,6 +29,14 @@ def find(rows: QuerySet[RowT], **conditions: object) -> RowT:
 def filter_optional(rows: QuerySet[RowT], **conditions: object) -> QuerySet[RowT]:
     """Filter rows by those conditions that are not None, such as a query's optional parameters."""
     return rows.filter(**{name: value for name, value in conditions.items() if value is not None})
+
+
+def containing(text: str, *columns: str) -> Q:
+    """The condition that one of the columns contains the text, in any case of letters."""
+    # SQLite's LIKE knows only the case of ASCII letters.
+    by_pattern = connection.vendor == "sqlite" and not text.isascii()
+    lookup, sought = ("iregex", re.escape(text)) if by_pattern else ("icontains", text)
+    return Q(*((f"{name}__{lookup}", sought) for name in columns), _connector=Q.OR)
 
 
 def assign(row: Model, values: Mapping[str, object]) -> None:

@@ -21,7 +21,7 @@ from keys.models.agents import AgentClient, AgentGrant, Ended
 @rest_operation("agent-clients.search", "GET agent-clients", "Search agent clients", permission="keys.view_agentclient")
 def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[AgentClientRecord]:
     """List the programs that people can connect as agents, newest first."""
-    found = own_rows.filter_optional(_clients(), name__icontains=query.name)
+    found = _clients() if query.name is None else _clients().filter(own_rows.containing(query.name, "name"))
     if query.state is not None:
         found = found.filter(disabled_at__isnull=query.state == "active")
     return page_of(call, found, query=query, order=("-created", "-id"), render=_as_json)

@@ -135,11 +135,12 @@ def delete_link(_: Call, *, id: UUID, client_id: UUID) -> None:
 def _filtered(query: SearchApiKeys) -> QuerySet[ApiKey]:
     keys = own_rows.filter_optional(
         _keys(),
-        name__icontains=query.name,
         owner__username=query.owner,
         role=query.role,
         links__connection=query.directory,
     )
+    if query.name is not None:
+        keys = keys.filter(own_rows.containing(query.name, "name"))
     if query.state is not None:
         is_over = Q(expires_at__lte=timezone.now())
         states = {

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Lower
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
@@ -157,7 +157,7 @@ def search_people(call: Call, *, query: SearchPeople) -> Page[PersonRecord]:
     people = own_rows.filter_optional(_people(), is_active=query.active, last_login__isnull=never)
     people = people.annotate(lower_name=Lower("username"))
     if query.name is not None:
-        people = people.filter(Q(username__icontains=query.name) | Q(display_name__icontains=query.name))
+        people = people.filter(own_rows.containing(query.name, "username", "display_name"))
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 

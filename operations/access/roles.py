@@ -79,7 +79,7 @@ class RoleRecord(TypedDict):
 @rest_operation("roles.search", "GET roles", "Search roles", permission="keys.view_role")
 def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
     """List the roles by name."""
-    roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
+    roles = _roles().filter(own_rows.containing(query.name or "", "name")).annotate(lower_name=Lower("name"))
     return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
 
 

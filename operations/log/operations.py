@@ -149,7 +149,7 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
 
 
 def _people_called(word: str) -> QuerySet[Any]:
-    return Person.objects.filter(display_name__icontains=word).values("username")
+    return Person.objects.filter(own_rows.containing(word, "display_name")).values("username")
 
 
 def _with_value(call: Call, records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:

@@ -16,6 +16,7 @@ from approvals.models import ChangeRequest, Status
 from approvals.review.deciders import ConflictChecker, hidden_reason
 from approvals.review.notifications import decidable_by
 from approvals.shapes import RequestLineJson, line_as_json
+from audit.log_queries import pattern_in_names
 from core.call import Call
 from core.database import own_rows
 from core.operation import SIGNED_IN, Risk, rest_operation
@@ -99,7 +100,8 @@ class _Filters(Query):
         )
         if self.q is not None:
             places = ("target_dn", "target_account", "requester", "key_name", "reason")
-            requests = requests.filter(Q(**{f"{name}__icontains": self.q for name in places}, _connector=Q.OR))
+            in_name = Q(target_dn__iregex=pattern_in_names(self.q))
+            requests = requests.filter(own_rows.containing(self.q, *places) | in_name)
         if self.attribute is not None:
             # As both databases write JSON. It matches no value, since quotation marks are escaped there.
             written = f'"attribute": "{self.attribute}"'

@@ -148,6 +148,10 @@ def test_the_filters() -> None:
     ask("Bea", caller={"person": BOB, "reason": "Ticket 4712"}, operation="users.disable")
     assert lines(q="ada") == [["Ada"]]
     assert lines(q="4712") == [["Bea"]]
+    ask(r"Team C\+\+ Ä\3b", caller={"person": BOB, "reason": 'Über die "Neuen"'})
+    for text in ("c++", "C++ ä;", 'über die "neuen"'):
+        assert lines(q=text) == [[r"Team C\+\+ Ä\3b"]], text
+    ChangeRequest.objects.filter(reason__startswith="Über").delete()
     assert lines(risk="security") == [["Ada"]]
     assert lines(owner="bob") == [["Bea"]]
     assert lines(key="crm", kind="user") == [["Ada"], ["Bea"]]

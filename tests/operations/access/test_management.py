@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -316,6 +317,17 @@ def test_a_person_that_is_wrong_is_refused(member: str, value: Any, console: Con
     assert pointers(console.post("/rest/users", body))[0].startswith(f"#/{member}")
     person = make_person()
     assert pointers(console.patch(f"/rest/users/{person.public_id}", {member: value}))[0].startswith(f"#/{member}")
+
+
+@pytest.mark.parametrize("path", ["users", "roles", "api-keys", "agent-clients"])
+def test_names_are_searched_in_any_case(path: str, console: Console) -> None:
+    """Also letters outside ASCII, whose case SQLite's LIKE does not know."""
+    Person.objects.filter(pk=make_person("ada").pk).update(display_name="Ärger_Ö")
+    make_key(console, role=make_role(console, "Ärger_Ö")["id"], name="Ärger_Ö")
+    created = {"name": "Ärger_Ö", "redirectUris": ["http://127.0.0.1/back"]}
+    assert console.post("/rest/agent-clients", created).status == 201
+    found = [console.get(f"/rest/{path}?name={quote(name)}").body["items"] for name in ("ärger_ö", "rGER_", "är.er")]
+    assert [len(items) for items in found] == [1, 1, 0]
 
 
 def test_what_changes_meanwhile_is_not_overwritten(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
