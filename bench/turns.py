@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from bench.client import Client, on_each
 from bench.servers import Domain, Gateway
@@ -17,8 +18,7 @@ RAW = "raw"
 """The way with which all others are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """One way: `work` is timed; `before` first undoes what the last round changed."""
 
     work: Callable[[], object]
@@ -86,8 +86,7 @@ class Figure(Enum):
         return self is Figure.SHARE
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(NamedTuple):
     """A measure: `prepare` makes the ways by name, one for each gateway and the one named `RAW`.
 
     It may add others by other names. A round has `requests` requests. After each round the processes get `settle`
@@ -129,8 +128,7 @@ def take_turns(
     return samples
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """A row of the table. Times are seconds per request, `processor` milliseconds per request by part."""
 
     measure: Measure

@@ -3,7 +3,7 @@
 They are of groups and people of their own, so that nothing else changes them.
 """
 
-import threading
+import math
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ class Lending:
     lenders: int = 1
     people: int = 240
     pause: tuple[float, float] = (0.1, 0.6)
-    total: int | None = None
+    total: float = math.inf
     burst: int = 0
 
     @property
@@ -49,52 +49,43 @@ class Lending:
 NO_LENDING = Lending(lenders=0)
 
 
-def make_guests(directory: Directory, base: str, lending: Lending) -> list[tuple[str, list[str]]]:
-    """A group for each lender, and people who are lent memberships of it: some once, in the burst, others often."""
-    unit, size = directory.add_unit("Lent", parent=base), lending.burst_of_each + lending.people
-    return [
-        (
-            str(directory.add_group(random_name("group"), parent=unit)),
-            [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(size)],
-        )
-        for _ in range(lending.lenders)
-    ]
-
-
 class Lender(Caller):
-    """A client that gives memberships for a minute."""
+    """A client that gives memberships of its `group` for a minute: to some people once, in the burst, others often."""
 
     def __init__(
         self,
-        name: str,
+        number: int,
         balancer: LoadBalancer,
         seed: int,
         accounts: dict[str, Any],
         *,
         lending: Lending,
-        guests: tuple[str, list[str]],
+        directory: Directory,
+        unit: str,
     ) -> None:
-        super().__init__(name, balancer, seed)
-        self._key, self._budgeted_key = accounts["keys"][0], accounts.get("budgeted")
+        super().__init__(f"lent-{number}", balancer, seed)
+        self._key, self._budgeted_key = accounts["keys"][0], accounts["budgeted"]
         self._lending = lending
-        self._group, people = guests
+        self.group = str(directory.add_group(random_name("group"), parent=unit))
+        count = lending.burst_of_each + lending.people
+        people = [str(directory.add_user(random_name("guest"), parent=unit)) for _ in range(count)]
         self._once, often = people[: lending.burst_of_each], people[lending.burst_of_each :]
         self._free_at = dict.fromkeys(often, 0.0)
-        self.has_had_its_burst = threading.Event()
+        self.has_had_its_burst = False
 
     def finish(self) -> None:
         """Lend no more than what was planned, and wait for that."""
-        if self._lending.total is None:
+        if self._lending.total == math.inf:
             self.end()
         self.join()
 
     def run(self) -> None:
         for number, user in enumerate(self._once):
             self._lend(user, f"{BURST}-{self.name}-{number}", self._budgeted_key)
-        self.has_had_its_burst.set()
+        self.has_had_its_burst = True
         number, asked = 0, 0
-        total = None if self._lending.total is None else self._lending.total / self._lending.lenders
-        while (total is None or asked < total) and not self._ended.wait(self._choices.uniform(*self._lending.pause)):
+        wanted = self._lending.total / self._lending.lenders
+        while asked < wanted and not self._ended.wait(self._choices.uniform(*self._lending.pause)):
             user, free_at = min(self._free_at.items(), key=itemgetter(1))
             if free_at < time.monotonic():
                 self._free_at[user] = time.monotonic() + _AGAIN_AFTER
@@ -102,14 +93,14 @@ class Lender(Caller):
                 asked += 1 + number % 2
                 self._lend(user, f"{self.name}-{number}", self._key, begins_later=number % 2 == 1)
 
-    def _lend(self, user: str, name: str, key: str | None, *, begins_later: bool = False) -> None:
+    def _lend(self, user: str, name: str, key: str, *, begins_later: bool = False) -> None:
         """Ask until there is an answer that tells something, or give up: the change may then be made or not."""
-        headers = {"X-API-Key": key or "", "Idempotency-Key": name, "X-Change-Reason": name}
+        headers = {"X-API-Key": key, "Idempotency-Key": name, "X-Change-Reason": name}
         headers["X-Revert-After"] = f"PT{int(LASTS.total_seconds())}S"
         if begins_later:
             headers["X-Apply-At"] = (datetime.now(UTC) + BEGINS_AFTER).isoformat()
         for _ in range(30):
-            path = f"/api/ad/groups/{self._group}/members"
+            path = f"/api/ad/groups/{self.group}/members"
             answer = self._http.send("POST", path, {"add": [user]}, headers)
             if answer.status not in (0, 409, 503, 504) or self._ended.wait(1):
                 return

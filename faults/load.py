@@ -10,6 +10,7 @@ from typing import Any
 
 from faults.client import Caller, Client
 from faults.diary import ABSENT, NO, YES, Effect, Request
+from faults.lending import Lender
 from faults.world import ATTRIBUTES, Area
 from lab.http import Answer, LoadBalancer
 
@@ -28,12 +29,11 @@ class NotNow(Exception):
 class LoadedClient(Client):
     """One client, at work until it is told to finish. It asks for changes of supervised objects by its careful key."""
 
-    def __init__(self, name: str, balancer: LoadBalancer, seed: int, area: Area, *, key: str, careful_key: str) -> None:
-        super().__init__(name, balancer, seed, area.facts)
+    def __init__(self, number: int, balancer: LoadBalancer, seed: int, area: Area, accounts: dict[str, Any]) -> None:
+        super().__init__(f"client{number}", balancer, seed, area.facts)
         self.failure: BaseException | None = None
         self._area = area
-        self._key = key
-        self._careful_key = careful_key
+        self._key, self._careful_key = accounts["keys"][number], accounts["careful"][number]
         self._is_finishing = False
         self._numbers = 0
         self._created: list[str] = []
@@ -206,8 +206,8 @@ class LoadedClient(Client):
 class Approver(Caller):
     """A person who approves pending changes and rejects one in ten. `decisions` are those that were confirmed.
 
-    Requests for the objects to `leave` are left to somebody else. Those for the objects of `lent` are all approved at
-    once, when everything was asked for.
+    Requests for the objects to `leave` are left to somebody else. Those for groups of lenders are all approved at once,
+    when all of them have had their burst.
     """
 
     def __init__(
@@ -217,13 +217,11 @@ class Approver(Caller):
         *,
         login: dict[str, str],
         leave: Collection[str],
-        lent: Collection[str],
-        is_everything_asked: Callable[[], bool],
+        lenders: Sequence[Lender],
     ) -> None:
         super().__init__("approver", balancer, seed)
         self.decisions: dict[str, str] = {}
-        self._leave, self._lent = leave, lent
-        self._is_everything_asked = is_everything_asked
+        self._leave, self._lenders = leave, lenders
         self._login = login
         self._headers: dict[str, str] = {}
 
@@ -236,13 +234,13 @@ class Approver(Caller):
             waiting = self._send("GET", "/rest/change-requests?status=pending&pageSize=1000")
             if waiting.status in (401, 403):
                 self._headers = {}
-            lent = []
+            lent, groups = [], {lender.group for lender in self._lenders}
             for request in waiting.body["items"] if waiting.status == 200 else ():
-                if request["target"]["id"] in self._lent:
+                if request["target"]["id"] in groups:
                     lent.append({"id": request["id"], "digest": request["digest"]})
                 elif request["target"]["id"] not in self._leave:
                     self._decide(request)
-            if lent and self._is_everything_asked():
+            if lent and all(lender.has_had_its_burst for lender in self._lenders):
                 self._approve_at_once(lent)
 
     def _send(self, method: str, path: str, body: Any = None) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from faults.checks import Story
-from faults.lending import NO_LENDING, Lender, Lending, make_guests
+from faults.lending import NO_LENDING, Lender, Lending
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, ObservedObject, calibrate, read_objects
 from faults.world import ATTRIBUTES, make_areas
@@ -44,33 +44,24 @@ class Scene:
         self._directory = directory = domains[0].connect()
         self._base = base = directory.add_unit(f"Campaign {seed}")
         areas = make_areas(directory, base, len(accounts["keys"]))
-        guests = make_guests(directory, base, lending)
+        lent = directory.add_unit("Lent", parent=base)
+        self.lenders = [
+            Lender(number, balancer, seed, accounts, lending=lending, directory=directory, unit=lent)
+            for number in range(lending.lenders)
+        ]
         self._calibration = calibrate(directory)
         self._settle()
         self._before = read_objects(directory, base)
         self.spare = areas[clients:]
         self.clients = [
-            LoadedClient(
-                f"client{number}",
-                balancer,
-                seed,
-                area,
-                key=accounts["keys"][number],
-                careful_key=accounts["careful"][number],
-            )
-            for number, area in enumerate(areas[:clients])
-        ]
-        self.lenders = [
-            Lender(f"lent-{number}", balancer, seed, accounts, lending=lending, guests=of_one)
-            for number, of_one in enumerate(guests)
+            LoadedClient(number, balancer, seed, area, accounts) for number, area in enumerate(areas[:clients])
         ]
         self._approver = Approver(
             balancer,
             seed,
             login=accounts["approver"],
             leave={user for area in self.spare for user in area.supervised},
-            lent={group for group, _ in guests},
-            is_everything_asked=lambda: all(lender.has_had_its_burst.is_set() for lender in self.lenders),
+            lenders=self.lenders,
         )
         self.workers = [*self.clients, self._approver, *self.lenders]
 

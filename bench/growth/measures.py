@@ -9,10 +9,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -35,8 +35,7 @@ _USERS = "(&(objectCategory=person)(objectClass=user)({}))"
 _Work = Callable[[], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """Milliseconds of processor of one request, and until its answer, of the gateway and of raw python-ldap."""
 
     processor: float
@@ -45,11 +44,10 @@ class Figures:
 
 
 _REFUSED = Figures(math.nan, math.nan)
-_Measures = dict[str, Callable[[], Figures]]
+_Measured = dict[str, Figures]
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """A directory and a log of one size, with ways to ask them."""
 
     domain: Domain
@@ -73,30 +71,22 @@ class World:
         used = {name: each.processor.total() * 1000 / (_ROUNDS * times) for name, each in samples.items()}
         return Figures(used["gateway"], samples["gateway"].median * 1000 / times, used.get(RAW))
 
-    def of(self, path: str, raw: _Work | None = None) -> Callable[[], Figures]:
-        """A measure of a GET by a program."""
-        return partial(self.measure, partial(self.client.call, "GET", path), raw)
+    def of(self, path: str, raw: _Work | None = None) -> Figures:
+        """Measure a GET by a program."""
+        return self.measure(partial(self.client.call, "GET", path), raw)
 
-    def of_person(self, path: str) -> Callable[[], Figures]:
-        """A measure of a GET by a signed-in person, on a new connection: the web server closes idle ones."""
+    def of_person(self, path: str) -> Figures:
+        """Measure a GET by a signed-in person, on a new connection: the web server closes idle ones."""
+        browser = Browser(self.gateway)
+        get: Callable[[str], object] = browser.fetch if "/console/" in path else partial(browser.call, "GET")
+        return self.measure(partial(get, path))
 
-        def measure() -> Figures:
-            browser = Browser(self.gateway)
-            get: Callable[[str], object] = browser.fetch if "/console/" in path else partial(browser.call, "GET")
-            return self.measure(partial(get, path))
-
-        return measure
-
-    def of_command(self, *command: str) -> Callable[[], Figures]:
-        """A measure of a command's processor time, without that of a database that is a server."""
-
-        def measure() -> Figures:
-            before, began = sum(os.times()[2:4]), time.perf_counter()
-            self.gateway.live.manage(*command)
-            seconds = sum(os.times()[2:4]) - before
-            return Figures(seconds * 1000, (time.perf_counter() - began) * 1000)
-
-        return measure
+    def of_command(self, *command: str) -> Figures:
+        """Measure a command's processor time, without that of a database that is a server."""
+        before, began = sum(os.times()[2:4]), time.perf_counter()
+        self.gateway.live.manage(*command)
+        seconds = sum(os.times()[2:4]) - before
+        return Figures(seconds * 1000, (time.perf_counter() - began) * 1000)
 
 
 def _repeat(work: _Work, times: int) -> None:
@@ -112,8 +102,8 @@ def law_of(sizes: Sequence[int], figures: Sequence[float]) -> str:
     return "constant" if exponent < 0.12 else "log n" if exponent < 0.35 else "√n" if exponent < 0.7 else "n"
 
 
-def measures_of_log(world: World) -> _Measures:
-    """The pages and figures that read the log."""
+def measure_log(world: World) -> _Measured:
+    """Measure the pages and figures that read the log."""
     record = world.client.call("GET", "/api/operations?pageSize=1&onlyChanges=true")["items"][0]["id"]
     key = Browser(world.gateway).call("GET", "/rest/api-keys")["items"][0]["id"]
     log = "/api/operations?pageSize=100"
@@ -132,15 +122,15 @@ def measures_of_log(world: World) -> _Measures:
         "a key's use": world.of_person(f"/rest/api-keys/{key}/usage?days=90"),
         "home": world.of_person("/console/"),
         "a record's page": world.of_person(f"/console/log/{record}"),
-        "`/metrics`": partial(world.measure, partial(world.client.send, "GET", "/metrics")),
+        "`/metrics`": world.measure(partial(world.client.send, "GET", "/metrics")),
         "verification of the whole": world.of_command("verify_operations_log"),
         "verification of what is new": world.of_command("verify_operations_log", "--continue"),
         "all months that are over leave": world.of_command("expire_operations_log", f"--before={this_month}"),
     }
 
 
-def measures_of_directory(world: World) -> _Measures:
-    """What the second table has: members, searches, rights, and writes beside reads."""
+def measure_directory(world: World) -> _Measured:
+    """Measure members, searches, rights, and writes beside reads."""
     base, call = world.domain.base_dn, world.client.call
     raw = world.domain.bind()
     groups, unit = f"OU=Growth Groups,{base}", f"OU=Growth,{base}"
@@ -153,7 +143,7 @@ def measures_of_directory(world: World) -> _Measures:
         group = call("GET", f"/api/ad/groups/by-dn?dn={quote(dn)}")["id"]
         return f"/api/ad/groups/{group}/members?{options}"
 
-    def first_page_of_members(name: str) -> Callable[[], Figures]:
+    def first_page_of_members(name: str) -> Figures:
         dn = f"CN={name},{groups}"
         return world.of(members(dn), search(_EVERYTHING, dn, ldap.SCOPE_BASE, "member"))
 
@@ -198,7 +188,7 @@ def measures_of_directory(world: World) -> _Measures:
     }
     return {
         "read of a person": world.of(person, search(_EVERYTHING, first, ldap.SCOPE_BASE)),
-        "change of a person": partial(world.measure, write),
+        "change of a person": world.measure(write),
         "search that no index serves": world.of(
             f"/api/ad/users?filter={quote('(employeeNumber=4711)')}", search(_USERS.format("employeeNumber=4711"))
         ),
@@ -210,15 +200,13 @@ def measures_of_directory(world: World) -> _Measures:
         "password-expired, first page": world.of(
             beside["password-expired"], search(_USERS.format("pwdLastSet=133000000000000000"))
         ),
-        "read two seconds after somebody's write": partial(world.measure, read_later, write_raw),
-        "batch create of 20": partial(world.measure, create),
-        "the batch without protected accounts": partial(without_protected_accounts, create),
-        "the read without protected accounts": partial(without_protected_accounts, read_later, write_raw),
+        "read two seconds after somebody's write": world.measure(read_later, write_raw),
+        "batch create of 20": world.measure(create),
+        "the batch without protected accounts": without_protected_accounts(create),
+        "the read without protected accounts": without_protected_accounts(read_later, write_raw),
         "the account's rights": world.of_person(f"/rest/directories/{directory}/rights"),
         **{
-            f"a change beside {name}: the longest wait": partial(
-                _beside, world.domain, write, partial(other.call, "GET", path)
-            )
+            f"a change beside {name}: the longest wait": _beside(world.domain, write, partial(other.call, "GET", path))
             for name, path in beside.items()
         },
     }
@@ -249,7 +237,7 @@ def print_growth(sizes: str, database: str) -> None:
     `sizes` are `PEOPLE:RECORDS,…`.
     """
     worlds = [tuple(map(int, each.split(":"))) for each in sizes.split(",")]
-    measured: list[list[dict[str, Figures]]] = []
+    measured: list[tuple[_Measured, _Measured]] = []
     memory = []
     for people, records in worlds:
         with (
@@ -257,8 +245,7 @@ def print_growth(sizes: str, database: str) -> None:
             running_gateway(domain, database=database, records=records) as gateway,
         ):
             world = World(domain, gateway, Client(gateway))
-            halves = measures_of_directory, measures_of_log
-            measured.append([{name: measure() for name, measure in half(world).items()} for half in halves])
+            measured.append((measure_directory(world), measure_log(world)))
             memory.append(max(process.resident for process in memory_of(gateway.processes["web"])))
         # The figures of the worlds measured so far.
         for half, what in enumerate(("people", "records")):
