@@ -150,7 +150,10 @@ class Ledger:
         self._rows = {holder: BudgetUse.objects.get_or_create(holder=holder)[0] for holder in holders}
 
     def take(self, risk: Risk, changes: int = 1) -> Budget | None:
-        """Count changes about to be made. If they would exceed a budget, count nothing and return that."""
+        """Count changes about to be made. If they would exceed a budget, count nothing and return that.
+
+        Fewer than none gives back what was counted a moment before.
+        """
         used = {holder: row.used for holder, row in self._rows.items()}
         exceeded = find_exceeded(_with_remainders(self._limits, used), risk, changes)
         if exceeded is not None:

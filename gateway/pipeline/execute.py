@@ -257,14 +257,20 @@ def explain_refusal(change: Change, refusal: GatewayError) -> GatewayError:
 
 
 def _start_run(change: Change) -> Answer:
-    call = change.call
-    if (risk := counted_risk(change)) is not Risk.ORDINARY:
-        with open_ledger(call) as ledger:  # before the run starts, so that it counts even if starting it fails
-            exceeded = ledger.take(risk, count_changes(change.proposal))
+    call, risk, counted = change.call, counted_risk(change), count_changes(change.proposal)
+    if risk is not Risk.ORDINARY:
+        with open_ledger(call) as ledger:  # before the run starts, so that it counts even if this process is killed
+            exceeded = ledger.take(risk, counted)
         if exceeded is not None:
             return hold_over_budget(change, exceeded)
     name = change.proposal.operation or change.operation.name
-    started = runs.start_run(call, name, change.proposal, approved_by=change.approved_by)
+    try:
+        started = runs.start_run(call, name, change.proposal, approved_by=change.approved_by)
+    except runs.RunsUnavailable:  # nothing is left behind
+        if risk is not Risk.ORDINARY:
+            with open_ledger(call) as ledger:
+                ledger.take(risk, -counted)
+        raise
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
     finished = runs.wait_for_completion(started.id, wait)
     if finished.state != "completed":

@@ -12,6 +12,7 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from core.call import SupervisionLevel
 from core.configuration_sections import Budget
+from core.redis.broker import BrokerUnavailable
 from directory.models import DirectoryConnection
 from gateway import tasks
 from lab.directory import Directory
@@ -106,6 +107,25 @@ def test_a_run_counts_each_account(
     answer = free.post(path, {"accounts": [str(user) for user in people]})
     assert "2 destructive changes" in reasons(answer)[0]
     assert free.get("/api/me").body["budgets"][0]["remaining"] == 2
+
+
+def test_a_run_that_cannot_be_started_counts_as_nothing(
+    free: Integration,
+    users: Callable[[int], list[UUID]],
+    directory: Directory,
+    organizational_unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    give(free, destructive_changes_per_hour=3)
+    monkeypatch.setattr("directory.runs.requests.send_task", _be_away)
+    path = f"/api/ad/organization-units/{directory.guid(organizational_unit)}/accounts/disable"
+    for _ in range(3):
+        assert free.post(path, {"accounts": [str(user) for user in users(2)]}).code == "Runs.Unavailable"
+    assert free.get("/api/me").body["budgets"][0]["remaining"] == 3
+
+
+def _be_away(*_: object, **__: object) -> None:
+    raise BrokerUnavailable
 
 
 def test_the_directory_has_one_for_everybody(
