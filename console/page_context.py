@@ -377,9 +377,12 @@ def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> PageContext
 
 
 def _refuse_nul(request: HttpRequest) -> None:
-    """Refuse a parameter or field with NUL, which PostgreSQL does not take for text; raises InvalidRequest."""
+    """Refuse a parameter or field with NUL, which PostgreSQL does not take for text; raises InvalidRequest.
+
+    The ways back are not stored: `same_site_path` judges them.
+    """
     for name, values in (*request.GET.lists(), *request.POST.lists()):
-        if any("\0" in text for text in (name, *values)):
+        if name not in ("from", "back") and any("\0" in text for text in (name, *values)):
             raise InvalidRequest.naming(message("A value cannot contain NUL"), parameter=name)
 
 
