@@ -1,14 +1,10 @@
 """`make screenshots`: takes the README's pictures of the demonstration in Chromium.
 
-They show what a person sees: a change is requested with the demonstration's key, and a run is executed. A running
-demonstration is used; otherwise one is started and stopped.
+They show what a person sees: a change is requested with the demonstration's key, and a run is executed. The
+demonstration has to be running.
 """
 
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -18,34 +14,9 @@ from demo.run import read_credentials
 from lab.browser import running_browser
 from lab.commands import PROJECT
 from lab.http import Http, is_healthy
-from lab.waiting import wait_until
 
 PICTURES = PROJECT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 860}
-START = 300
-"""Seconds, since the first start provisions a domain."""
-
-
-def _credentials() -> dict[str, Any]:
-    """The credentials of a running demonstration, empty if there is none."""
-    found = read_credentials()
-    return found if "baseUrl" in found and is_healthy(found["baseUrl"]) else {}
-
-
-@contextmanager
-def _demonstration() -> Iterator[dict[str, Any]]:
-    if running := _credentials():
-        yield running
-        return
-    process = subprocess.Popen([sys.executable, "-m", "demo.run"], cwd=PROJECT)
-    try:
-        wait_until(lambda: _credentials() or process.poll() is not None, START)
-        if not (started := _credentials()):
-            raise SystemExit("The demonstration did not start; its messages are above")
-        yield started
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
 
 
 def _signed_in(browser: Browser, credentials: Mapping[str, Any], who: str) -> Page:
@@ -98,8 +69,10 @@ def _run(http: Http, page: Page) -> None:
 
 def main() -> None:
     """Take all pictures."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    with _demonstration() as credentials, running_browser() as browser:
+    credentials = read_credentials()
+    if "baseUrl" not in credentials or not is_healthy(credentials["baseUrl"]):
+        raise SystemExit("The demonstration is not running: make run")
+    with running_browser() as browser:
         reason = "Ticket 4711: covers for Grace in December"
         headers = {"X-API-Key": credentials["apiKey"]["value"], "X-Change-Reason": reason}
         http = Http(credentials["baseUrl"], headers)
