@@ -5,13 +5,16 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.messages import get_messages
+from django.core.exceptions import ValidationError
+from django.db import DataError
 from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 
 from audit.model_changes.recording import only_recorded_writes
 from core.database.time_limit import short_queries
-from core.errors import GatewayError
+from core.errors import GatewayError, InvalidRequest
 from keys.authentication import identify_session
 from keys.models import Person
 from keys.permissions.scopes import is_confined
@@ -50,12 +53,15 @@ class BackOffice(AdminSite):
             # Django's middleware has checked the CSRF token, as for every page.
             request.administering = identify_session(request, check_csrf=False)  # type: ignore[attr-defined]
             try:
+                _require_ids(view, request)
                 with short_queries() if request.method in _SAFE_METHODS else only_recorded_writes():
                     response: HttpResponseBase = view(request, *args, **kwargs)
                     if isinstance(response, TemplateResponse):  # its rows may be read only while it is rendered
                         response.render()
             except GatewayError as refusal:
                 return self._refused(request, refusal)
+            except (ValidationError, DataError):  # raised where Django uses ids and filters
+                return self._refused(request, InvalidRequest())
             return response
 
         return super().admin_view(administer, cacheable)
@@ -65,3 +71,11 @@ class BackOffice(AdminSite):
         list(get_messages(request))  # iterating marks them as shown
         context = {**self.each_context(request), "title": f"{refusal.title}.", "refusal": refusal}
         return TemplateResponse(request, "admin/refused.html", context, status=refusal.status)
+
+
+def _require_ids(view: Callable[..., Any], request: HttpRequest) -> None:
+    """Look at the ids that are chosen in a list, which Django does not; raises ValidationError."""
+    model_admin = getattr(view, "__self__", None)
+    if isinstance(model_admin, ModelAdmin):
+        for id in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            model_admin.model._meta.pk.to_python(id)
