@@ -9,26 +9,16 @@ from bench.changes import compare_batches, compare_memberships, compare_resets, 
 from bench.growth.measures import print_growth
 from bench.history import PARTS, PICTURE, draw, keep
 from bench.hosts import print_hosts
-from bench.reads import (
-    compare_agent_reads,
-    compare_bare_reads,
-    compare_known_reads,
-    compare_reads,
-    running_bare,
-    scratch,
-)
+from bench.reads import compare_agent_reads, compare_bare_reads, compare_known_reads, compare_reads, running_bare
 from bench.report import print_head, print_ratios, print_result, print_row, target_of
 from bench.search import ATTRIBUTES, compare_searches, compare_streams
-from bench.servers import DATABASES, Domain, Gateway, running_domain, running_gateway
+from bench.servers import DATABASES, Gateway, running_domain, running_gateway
 from bench.turns import Figure, Measure, Result, measured
 from bench.usage import memory_of
 from lab.releases import Release, checked_out, commit_of
 
 MEMORY_TARGET = 150
 """Megabytes of a web process at the end."""
-PEOPLE = 200
-_RECORDED_WITHIN = 1.2
-"""How long it takes until a read is recorded."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -51,25 +41,19 @@ def measures(bare_url: str, *, stream: int, quick: bool) -> list[Measure]:
     """All measures; reads of people run on both databases."""
     reads, fewer, small, large = (32, 32, 5, 20) if quick else (1600, 400, 100, 1000)
     share, times, added = Figure.SHARE, Figure.TIMES, Figure.ADDED
-    read = partial(Measure, requests=reads, settle=_RECORDED_WITHIN)
-    other_read = partial(Measure, requests=fewer, settle=_RECORDED_WITHIN)
-    on_both = partial(read, is_on_both=True)
+    read = partial(Measure, settle=1.2)  # until reads are recorded
+    on_both = partial(read, is_on_both=True, requests=reads)
+    bare = partial(compare_bare_reads, bare_url, 8, reads)
     page = f"{large} × {len(ATTRIBUTES)}"
     streams = [Measure(f"stream of {stream} (NDJSON)", times, 1.25, partial(compare_streams, stream))]
     return [
-        on_both("read of people on 1 connection", added, 1.0, partial(compare_reads, Domain.find_people, 1, reads)),
-        on_both("read of people on 8 connections", share, 0.5, partial(compare_reads, Domain.find_people, 8, reads)),
-        read("read of scratch on 1 connection", added, 1.0, partial(compare_reads, scratch, 1, reads)),
-        read("read of scratch on 8 connections", share, 0.5, partial(compare_reads, scratch, 8, reads)),
+        on_both("read of people on 1 connection", added, 1.0, partial(compare_reads, 1, reads)),
+        on_both("read of people on 8 connections", share, 0.5, partial(compare_reads, 8, reads)),
+        read("read of people on 8 connections without a gateway", share, None, bare, reads),
+        read("304 by `If-None-Match`", times, 0.8, partial(compare_known_reads, fewer), fewer, reference="full read"),
         read(
-            "read of people on 8 connections without a gateway",
-            share,
-            None,
-            partial(compare_bare_reads, bare_url, 8, reads),
-        ),
-        other_read("304 by `If-None-Match`", times, 0.8, partial(compare_known_reads, fewer), reference="full read"),
-        other_read(
-            "`read_object` by an agent", times, 1.5, partial(compare_agent_reads, fewer), reference="the read on /api"
+            *("`read_object` by an agent", times, 1.5, partial(compare_agent_reads, fewer), fewer),
+            reference="the read on /api",
         ),
         Measure(f"search of {page} attributes", share, 0.8, partial(compare_searches, large, 1), rounds=9),
         Measure(f"8 searches of {page} at once", share, None, partial(compare_searches, large, 8), 8, rounds=3),
@@ -82,14 +66,11 @@ def measures(bare_url: str, *, stream: int, quick: bool) -> list[Measure]:
 
 
 def print_memory(gateways: list[Gateway]) -> None:
-    """Print the memory of web processes and workers, with the target of the largest web process."""
+    """Print the memory of web processes, with their target, and of workers."""
     print_head("Memory of", "process", "resident", "proportional", "target")
     for gateway in gateways:
-        for part in ("web", "worker"):
-            found = memory_of(gateway.processes[part])
-            largest = max(process.resident for process in found)
-            for name, resident, proportional in found:
-                target = MEMORY_TARGET if part == "web" and resident == largest else None
+        for part, target in (("web", MEMORY_TARGET), ("worker", None)):
+            for name, resident, proportional in memory_of(gateway.processes[part]):
                 sizes = f"{resident:.0f} MB", f"{proportional:.0f} MB"
                 print_row(f"{gateway.name}, {part}", name, *sizes, target_of(resident, target))
 
@@ -104,7 +85,7 @@ def main() -> None:
         return any(word in name for word in arguments.only.split(","))
 
     with ExitStack() as stack:
-        domain = stack.enter_context(running_domain(people=PEOPLE))
+        domain = stack.enter_context(running_domain(people=200))
         now, before = commit_of("HEAD"), ""
         commits = dict.fromkeys(DATABASES, now)
         started = {

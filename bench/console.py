@@ -159,8 +159,8 @@ def print_pages(pages: Iterable[Page]) -> None:
     print_head("Page", "median", "worst", "afterwards: median", "worst", "target (s)")
     for page in sorted(pages, key=lambda page: -statistics.median(page.times)):
         slowest = max((part.times for part in page.parts), key=statistics.median, default=None)
-        verdict = target_of(statistics.median(page.times), TARGET)
-        print_row(page.name, *spread(page.times), *(spread(slowest) if slowest else ("", "")), verdict)
+        later = spread(slowest) if slowest else ("", "")
+        print_row(page.name, *spread(page.times), *later, target_of(statistics.median(page.times), TARGET))
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ def _row_of(result: Result, commit: str) -> Row:
     measure = result.measure
     return {
         "commit": commit,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
         "database": result.database,
         "measure": measure.name,
         "value": f"{result.value:.3f}",

@@ -1,4 +1,4 @@
-"""Single reads: people and scratch accounts, on one connection and on several, with If-None-Match, by agents.
+"""Single reads of people, on one connection and on several, with If-None-Match, by agents.
 
 An agent's `read_object` call is measured against the same read on `/api`, in both generations of the protocol.
 """
@@ -23,24 +23,13 @@ ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName"
 _ACCOUNTS = 50
 
 
-def scratch(domain: Domain, count: int) -> list[uuid.UUID]:
-    """Disabled accounts in no group."""
-    return domain.add_users(domain.add_unit("Reads"), count)
-
-
 def paths_of(items: Sequence[uuid.UUID]) -> list[str]:
     return [f"/api/ad/users/{item}?attributes={','.join(ATTRIBUTES)}" for item in items]
 
 
-def compare_reads(
-    accounts: Callable[[Domain, int], list[uuid.UUID]],
-    connections: int,
-    count: int,
-    domain: Domain,
-    gateways: list[Gateway],
-) -> Ways:
-    """Reads of these accounts on a number of connections, `count` reads per round in total."""
-    ids = accounts(domain, min(_ACCOUNTS, count))
+def compare_reads(connections: int, count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
+    """Reads on a number of connections, `count` reads per round in total."""
+    ids = domain.find_people(min(_ACCOUNTS, count))
 
     def read(connection: Connection, number: int) -> None:
         connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
@@ -58,7 +47,7 @@ def _getting(ids: Sequence[uuid.UUID]) -> Callable[[Client, int], object]:
 def compare_bare_reads(bare_url: str, connections: int, count: int, domain: Domain, gateways: list[Gateway]) -> Ways:
     """The same reads by `bench.bare`, which is the best that a web server in Python can do."""
     bare = replace(gateways[0], name="bare function", base_url=bare_url)
-    return compare_reads(Domain.find_people, connections, count, domain, [bare])
+    return compare_reads(connections, count, domain, [bare])
 
 
 @contextmanager

@@ -46,13 +46,12 @@ def target_of(value: float, target: float | None, *, at_least: bool = False) -> 
 def print_result(result: Result) -> None:
     """Print a result as a row of the table of measures."""
     measure, figure = result.measure, result.measure.figure
-    name = measure.name if result.gateway != "ldapsearch" else f"{measure.name} by `ldapsearch`"
     way, told = result.gateway, f"{result.value:.2f} {figure.value.replace(RAW, measure.reference)}"
     if result.gateway == RAW:
         way, told = measure.reference, "–"
     target = target_of(result.value, measure.target if result.database else None, at_least=figure.at_least)
     used = (f"{result.processor[part]:.2f}" if part in result.processor else "–" for part in PARTS)
-    print_row(name, way, f"{result.through * 1000:.2f}", told, target, *used)
+    print_row(measure.name, way, f"{result.through * 1000:.2f}", told, target, *used)
 
 
 def print_ratios(results: list[Result], before: str) -> None:

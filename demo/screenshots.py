@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page
 
 from demo.run import read_credentials
 from lab.browser import running_browser
@@ -16,11 +16,10 @@ from lab.commands import PROJECT
 from lab.http import Http, is_healthy
 
 PICTURES = PROJECT / "docs" / "pictures"
-SIZE: ViewportSize = {"width": 1280, "height": 860}
 
 
 def _signed_in(browser: Browser, credentials: Mapping[str, Any], who: str) -> Page:
-    context = browser.new_context(base_url=credentials["baseUrl"], viewport=SIZE)
+    context = browser.new_context(base_url=credentials["baseUrl"], viewport={"width": 1280, "height": 860})
     page = context.new_page()
     answer = context.request.post("/rest/session", data=credentials[who])
     if not answer.ok:

@@ -80,17 +80,15 @@ def main() -> int:
     folder.chmod(0o755)  # PostgreSQL runs as another user, in a private folder below
     print(f"Seed {plan.seed}, logs and diaries in {folder}", flush=True)
     result = run_campaign(plan, folder, site=site, kinds=kinds[campaign])
-    text = report(result)
+    text = "\n".join(report(result))
     print(f"\n{text}")
     if is_written:
         marker = f"<!-- the last report of {campaign} -->\n"
         head, _, rest = _PAGE.read_text().partition(marker)
-        _PAGE.write_text(f"{head}{marker}\n{text}\n{_END}{rest.partition(_END)[2]}")
-    if not result.is_good:
-        print(f"logs and diaries: {folder}")
-        return 1
-    shutil.rmtree(folder, ignore_errors=True)
-    return 0
+        _PAGE.write_text(f"{head}{marker}\n{text}\n\n{_END}{rest.partition(_END)[2]}")
+    if result.is_good:
+        shutil.rmtree(folder, ignore_errors=True)
+    return int(not result.is_good)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,14 @@ from faults.lending import BURST
 SHOWN = 12
 
 
-def report(result: Result) -> str:
-    """Render targets with their findings, faults by kind, and requests by answer."""
-    return "\n".join(_lines(result)) + "\n"
-
-
-def _lines(result: Result) -> Iterator[str]:
+def report(result: Result) -> Iterator[str]:
+    """The lines: targets with their findings, faults by kind, and requests by answer."""
     plan = result.plan
-    minutes, seconds = divmod(round(result.seconds), 60)
     verdict = "Every target is met." if result.is_good else "**Some targets are missed.**"
     yield (
         f"{datetime.now(UTC):%Y-%m-%d}: {len(result.struck)} faults on {plan.database}, seed {plan.seed}, "
-        f"{plan.clients} clients, one fault in {plan.pace:g} s on average, {minutes} min {seconds} s in all. {verdict}"
+        f"{plan.clients} clients, one fault in {plan.pace:g} s on average, {result.seconds / 60:.0f} min in all."
+        f" {verdict}"
     )
     yield from _targets(result)
     yield from _faults(result)

@@ -104,7 +104,7 @@ def test_every_target_is_met(result: Result) -> None:
 
 
 def test_the_report_tells_it(result: Result) -> None:
-    text = report(result)
+    text = "\n".join(report(result))
     assert "Every target is met." in text
     assert "| directory changes without a log record | 0 |" in text
     assert all(struck.name in text for struck in result.struck)

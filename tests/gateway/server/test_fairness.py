@@ -26,7 +26,7 @@ def dear(directory: Directory, organizational_unit: str) -> dict[str, Asked]:
     groups = [directory.add_group(parent=organizational_unit) for _ in range(5)]
     members = {"member": [directory.text(user, "distinguishedName") for user in users]}
     items = [{"id": str(groups[number % len(groups)]), "add": members} for number in range(8)]
-    titles = [{"id": str(users[number % 40]), "replace": {"title": str(number)}} for number in range(40)]
+    titles = [{"id": str(users[number % 40]), "replace": {"title": str(number)}} for number in range(100)]
     return {
         "members": ("/api/ad/groups/batch/update?dryRun=true", {"items": items}),
         "update": ("/api/ad/users/batch/update?dryRun=true", {"items": titles}),
