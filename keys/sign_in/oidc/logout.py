@@ -1,6 +1,7 @@
 """Signing out: at the provider, and by the provider (RP-Initiated Logout 1.0, Back-Channel Logout 1.0)."""
 
 import hashlib
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode, urlsplit
 
@@ -37,14 +38,20 @@ def end_by_token(provider: OidcProvider, token: object) -> int:
     """End the sessions that a logout token names; return how many. Raises NotVerified and ServiceUnavailable."""
     verified = verify_logout_token(provider, token)
     digest = hashlib.sha256(f"{provider.Name}\0{verified.token_id}".encode()).hexdigest()
+    used = f"oidc:logout:{digest}"
     try:
-        is_new = cache.add(f"oidc:logout:{digest}", 1, int(_REMEMBERED.total_seconds()))
+        is_new = cache.add(used, 1, int(_REMEMBERED.total_seconds()))
     except (RedisError, OSError) as error:
         raise ServiceUnavailable from error
     if not is_new:
         raise NotVerified("it was used before")
     # The provider's clock may be behind: a session that has just begun is meant, too.
     begun_before = datetime.fromtimestamp(verified.issued_at, UTC) + timedelta(seconds=LEEWAY)
-    return sessions.end_at_provider(
-        provider.Name, subject=verified.subject, session_id=verified.session_id, begun_before=begun_before
-    )
+    try:
+        return sessions.end_at_provider(
+            provider.Name, subject=verified.subject, session_id=verified.session_id, begun_before=begun_before
+        )
+    except Exception:
+        with suppress(RedisError, OSError):
+            cache.delete(used)  # the provider sends it again
+        raise
