@@ -92,7 +92,7 @@ upgrade-test: install-test ## Upgrade the last release under load and go back, t
 	GATEWAY_TEST_UPGRADE=1 $(PYTHON) -m pytest tests/faults/test_upgrade.py
 	$(PYTHON) -m faults.upgrade $(ARGS)
 
-screenshots: install-test ## Take the documentation's pictures of the demonstration
+screenshots: install-test ## Take the documentation's pictures of the running demonstration
 	@$(PYTHON) -m demo.screenshots
 
 clients: ## Make the typed clients from docs/openapi/api.json, the command line and the Ansible collection, and their packages in var/clients

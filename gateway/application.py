@@ -21,8 +21,8 @@ get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
 if settings.CONFIGURATION.Agents.Enabled and install_command() is None:
     import_module("gateway.surfaces.agent.protocol")
 
-# What is loaded now lives as long as the process, so the garbage collector need not traverse it again and again. The
-# second time it counts nothing: it looks through all objects only when a quarter as many as it last counted are new.
+# What is loaded now lives as long as the process, so the garbage collector need not traverse it again and again. It
+# makes a full round only once a quarter as many objects are new as it found in the last one: the second finds none.
 gc.collect()
 gc.freeze()
 gc.collect()

@@ -45,10 +45,10 @@ class ProgramView(APIView):
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         if isinstance(response, Response):
-            response.add_post_render_callback(self._part_from)
+            response.add_post_render_callback(self._release)
         return response
 
-    def _part_from(self, response: Any) -> None:
+    def _release(self, response: Any) -> None:
         """Free the answer as soon as it is sent.
 
         REST framework's view, request and response refer to one another, and so would keep each answer (3 MB for a page

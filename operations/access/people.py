@@ -239,9 +239,7 @@ def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> PersonRecord:
     columns = _change(call, person, body)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
     groups = _find_groups(call, body.groups) if "groups" in given else None
-    if columns:
-        # Only these: the gateway may deactivate the person, or they set a password, at the same time.
-        save(person, columns=columns)
+    save(person, columns=columns)  # the gateway may deactivate them at the same time, or they set a password
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
@@ -310,9 +308,7 @@ def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[Foreig
 
 
 @administration(
-    "people.end-sessions",
-    "POST users/{id}/end-sessions",
-    "End the sessions of {a person}",
+    *("people.end-sessions", "POST users/{id}/end-sessions", "End the sessions of {a person}"),
     permission="keys.change_person",
 )
 def end_user_sessions(call: Call, *, id: UUID) -> None:
@@ -327,6 +323,7 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
 def _change(call: Call, person: Person, body: UpdatePerson) -> set[str]:
     """Set the given members of a person that are columns of its own; return the columns."""
     given = body.model_fields_set
+    columns = given & {"username", "display_name", "email", "scopes"}
     for member in ("username", "password"):
         if member in given and not person.is_local:
             raise invalid_member(member, message("is the directory's to change"))
@@ -342,14 +339,13 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> set[str]:
             raise Conflict(message("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided, so a sign-in must not reactivate them
+        columns |= {"is_active", "left_directory_at"}
     if body.password is not None:
         set_password(person, body.password)
+        columns.add("password")
     if "scopes" in given:
         _confine(call, person, body.scopes)
-    columns = given & {"username", "display_name", "email", "scopes"}
-    if "active" in given:
-        columns |= {"is_active", "left_directory_at"}
-    return columns | {"password"} if body.password is not None else columns
+    return columns
 
 
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
